@@ -1,0 +1,65 @@
+"""Frames to bytes. Arguments are checked before they come here, by `subjects.py` and `headers.py`."""
+
+from __future__ import annotations
+
+__all__ = ["PING", "PONG", "connect", "err", "hpub", "info", "msg", "pub", "sub", "unsub"]
+
+PING = b"PING\r\n"
+PONG = b"PONG\r\n"
+
+
+def pub(subject: bytes, reply: bytes, data: bytes) -> bytes:
+    """PUB; an empty `reply` means none."""
+    if reply:
+        return b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(data), data)
+    return b"PUB %b %d\r\n%b\r\n" % (subject, len(data), data)
+
+
+def hpub(subject: bytes, reply: bytes, header: bytes, data: bytes) -> bytes:
+    """HPUB; `header` is a whole header block."""
+    size = len(header)
+    return b"HPUB %b %b%b%d %d\r\n%b%b\r\n" % (
+        subject,
+        reply,
+        b" " if reply else b"",
+        size,
+        size + len(data),
+        header,
+        data,
+    )
+
+
+def sub(subject: bytes, queue: bytes, sid: bytes) -> bytes:
+    """SUB; an empty `queue` means none."""
+    if queue:
+        return b"SUB %b %b %b\r\n" % (subject, queue, sid)
+    return b"SUB %b %b\r\n" % (subject, sid)
+
+
+def unsub(sid: bytes, max_msgs: int = 0) -> bytes:
+    """UNSUB, at once or after `max_msgs` messages since the SUB."""
+    return b"UNSUB %b %d\r\n" % (sid, max_msgs) if max_msgs else b"UNSUB %b\r\n" % sid
+
+
+def connect(json: bytes) -> bytes:
+    """CONNECT with the client's JSON."""
+    return b"CONNECT %b\r\n" % json
+
+
+def info(json: bytes) -> bytes:
+    """INFO with the server's JSON."""
+    return b"INFO %b\r\n" % json
+
+
+def err(message: str) -> bytes:
+    """-ERR with its text."""
+    return b"-ERR '%b'\r\n" % message.encode()
+
+
+def msg(sid: bytes, subject: bytes, reply: bytes, header: bytes, data: bytes) -> bytes:
+    """MSG, or HMSG when there is a header block."""
+    reply = b" " + reply if reply else b""
+    if header:
+        size = len(header)
+        return b"HMSG %b %b%b %d %d\r\n%b%b\r\n" % (subject, sid, reply, size, size + len(data), header, data)
+    return b"MSG %b %b%b %d\r\n%b\r\n" % (subject, sid, reply, len(data), data)

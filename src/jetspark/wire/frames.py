@@ -1,0 +1,104 @@
+"""The frames of the NATS protocol, both directions. Plain data.
+
+What is hot stays bytes: subjects and reply subjects are decoded where a user looks at them, header
+blocks are parsed when somebody asks (`headers.py`). `gc=False` keeps a million buffered frames away
+from the garbage collector; a frame refers to nothing but bytes, so it cannot be part of a cycle.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+__all__ = [
+    "OK",
+    "PING",
+    "PONG",
+    "ConnectFrame",
+    "ErrFrame",
+    "Frame",
+    "InfoFrame",
+    "MsgFrame",
+    "OkFrame",
+    "PingFrame",
+    "PongFrame",
+    "PubFrame",
+    "SubFrame",
+    "UnsubFrame",
+]
+
+
+class Frame(msgspec.Struct, gc=False, frozen=True):
+    """What every frame has: `sid`, the subscription it belongs to, None where there is no such thing."""
+
+    sid: ClassVar[bytes | None] = None
+
+
+class MsgFrame(msgspec.Struct, gc=False):
+    """MSG and HMSG: a message for subscription `sid`. `reply` and `header` are empty when absent."""
+
+    sid: bytes
+    subject: bytes
+    reply: bytes
+    header: bytes
+    data: bytes
+
+
+class PubFrame(Frame, frozen=True):
+    """PUB and HPUB. `reply` and `header` are empty when absent."""
+
+    subject: bytes
+    reply: bytes
+    header: bytes
+    data: bytes
+
+
+class SubFrame(msgspec.Struct, gc=False, frozen=True):
+    """SUB. `queue` is empty when there is no queue group."""
+
+    sid: bytes
+    subject: bytes
+    queue: bytes
+
+
+class UnsubFrame(msgspec.Struct, gc=False, frozen=True):
+    """UNSUB. `max_msgs` 0 means at once, otherwise after so many messages in all."""
+
+    sid: bytes
+    max_msgs: int
+
+
+class InfoFrame(Frame, frozen=True):
+    """INFO: the server's JSON about itself."""
+
+    json: bytes
+
+
+class ConnectFrame(Frame, frozen=True):
+    """CONNECT: the client's JSON about itself."""
+
+    json: bytes
+
+
+class ErrFrame(Frame, frozen=True):
+    """-ERR, its text without the quotes."""
+
+    message: str
+
+
+class PingFrame(Frame, frozen=True):
+    """PING."""
+
+
+class PongFrame(Frame, frozen=True):
+    """PONG."""
+
+
+class OkFrame(Frame, frozen=True):
+    """+OK."""
+
+
+PING = PingFrame()
+PONG = PongFrame()
+OK = OkFrame()

@@ -1,0 +1,166 @@
+"""Message headers: the block on the wire, its status line, and the mapping that users see.
+
+A block is `NATS/1.0[ <status>[ <description>]]`, then `Name: value` lines, then an empty line. It is
+parsed when somebody looks. Names compare without case and keep the case they came in; a name may have
+several values. A value is everything after the colon less one space, so that what was set is what is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from jetspark.errors import RemoteProtocolError, UsageError
+
+__all__ = ["NO_HEADERS", "Headers", "HeadersLike", "encode_headers", "has_status", "parse_status"]
+
+_VERSION = b"NATS/1.0"
+# Printable ASCII without the colon and the space: what every NATS client can read.
+_NAME = re.compile(r"[!-9;-~]+")
+_BAD_IN_VALUE = re.compile(r"[\r\n\x00]")
+
+HeadersLike: TypeAlias = "Headers | Mapping[str, str | Iterable[str]]"
+
+
+class Headers(Mapping[str, str]):
+    """The headers of a message: a mapping of a name, in any case, to its first value.
+
+    `get_all` gives every value of a name, `status` and `description` the status line of messages
+    that the server itself wrote (404, "No Messages"), and None and "" for others.
+    """
+
+    __slots__ = ("_values", "description", "status")
+
+    def __init__(self, items: HeadersLike | None = None) -> None:
+        self.status: int | None = None
+        self.description = ""
+        # lower-case name -> the name as it was first written, and its values
+        self._values: dict[str, tuple[str, list[str]]] = {}
+        if isinstance(items, Headers):
+            self.status, self.description = items.status, items.description
+            self._values = {key: (name, list(values)) for key, (name, values) in items._values.items()}
+        elif items is not None:
+            for name, value in items.items():
+                for one in [value] if isinstance(value, str) else value:
+                    self._add(name, one)
+
+    @classmethod
+    def parse(cls, block: bytes) -> Headers:
+        """Read a header block. Raises `RemoteProtocolError` when it is none."""
+        headers = cls()
+        if not block:
+            return headers
+        first, *lines = block.decode("utf-8", "surrogateescape").split("\r\n")
+        headers.status, headers.description = _parse_first_line(first)
+        for line in lines:
+            if not line:
+                continue
+            name, colon, value = line.partition(":")
+            if not colon or not name:
+                raise RemoteProtocolError(f"the peer sent a header line without a name: {line[:64]!r}")
+            headers._add(name, value.removeprefix(" "))
+        return headers
+
+    def _add(self, name: str, value: str) -> None:
+        entry = self._values.get(name.lower())
+        if entry is None:
+            self._values[name.lower()] = (name, [value])
+        else:
+            entry[1].append(value)
+
+    def get_all(self, name: str) -> list[str]:
+        """Every value of a header, in order; empty when it is not there."""
+        entry = self._values.get(name.lower())
+        return list(entry[1]) if entry else []
+
+    def multi_items(self) -> Iterator[tuple[str, list[str]]]:
+        """Each name with all its values."""
+        for name, values in self._values.values():
+            yield name, list(values)
+
+    def __getitem__(self, name: str) -> str:
+        entry = self._values.get(name.lower())
+        if entry is None:
+            raise KeyError(name)
+        return entry[1][0]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._values.values())
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Headers):
+            mine = {key: values for key, (_, values) in self._values.items()}
+            theirs = {key: values for key, (_, values) in other._values.items()}
+            return (self.status, self.description, mine) == (other.status, other.description, theirs)
+        if isinstance(other, Mapping):
+            return self == Headers(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        items = {name: values[0] if len(values) == 1 else values for name, values in self._values.values()}
+        status = (
+            f", status={self.status}, description={self.description!r}" if self.status is not None else ""
+        )
+        return f"Headers({items!r}{status})"
+
+
+#: What messages without a header block share.
+NO_HEADERS = Headers()
+
+
+def has_status(block: bytes) -> bool:
+    """Whether a header block starts with a status: the server speaks, not a user."""
+    return block[8:9] == b" "
+
+
+def parse_status(block: bytes) -> tuple[int | None, str]:
+    """The status and description of a header block, without reading the rest."""
+    return _parse_first_line(block.partition(b"\r\n")[0].decode("utf-8", "surrogateescape"))
+
+
+def _parse_first_line(line: str) -> tuple[int | None, str]:
+    version, _, rest = line.partition(" ")
+    if version != "NATS/1.0":
+        raise RemoteProtocolError(
+            f"the peer sent a header block that does not start with NATS/1.0: {line[:64]!r}"
+        )
+    status, _, description = rest.strip().partition(" ")
+    if not status:
+        return None, ""
+    if not (status.isascii() and status.isdigit() and len(status) <= 9):
+        raise RemoteProtocolError(f"the peer sent a header status that is no number: {line[:64]!r}")
+    return int(status), description.strip()
+
+
+def encode_headers(headers: HeadersLike) -> bytes:
+    """Write a header block. Raises `UsageError` for names and values that would break out of their line."""
+    lines = [_VERSION]
+    items = headers.multi_items() if isinstance(headers, Headers) else headers.items()
+    for name, values in items:
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            raise UsageError(
+                f"headers: the name {name!r} is not valid: printable ASCII without spaces and colons is"
+            )
+        for value in [values] if isinstance(values, str) else values:
+            if not isinstance(value, str):
+                raise UsageError(f"headers: the value of {name!r} must be a str, not {type(value).__name__}")
+            if _BAD_IN_VALUE.search(value):
+                raise UsageError(
+                    f"headers: the value of {name!r} has a line break or NUL in it: {value[:64]!r}"
+                )
+            try:
+                lines.append(f"{name}: {value}".encode("utf-8", "surrogateescape"))
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"headers: the value of {name!r} cannot be encoded: {value[:64]!r}"
+                ) from None
+    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -1,0 +1,201 @@
+"""Bytes to frames: `Parser.feed(data)` returns every frame that is complete by now.
+
+The contract: any split of the input gives the same frames; whatever the input, the only exception is
+`RemoteProtocolError`; no more is kept than one unfinished frame, and a frame that announces more than
+the limits is refused before its bytes arrive. After an error the parser is useless: close the connection.
+
+This is the hottest loop of the client. It walks the received bytes once, without an object per step:
+find the end of the control line, split it, slice the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+from jetspark.errors import RemoteProtocolError
+from jetspark.wire.frames import (
+    OK,
+    PING,
+    PONG,
+    ConnectFrame,
+    ErrFrame,
+    InfoFrame,
+    MsgFrame,
+    OkFrame,
+    PingFrame,
+    PongFrame,
+    PubFrame,
+    SubFrame,
+    UnsubFrame,
+)
+
+__all__ = ["MAX_CONTROL_LINE", "MAX_PAYLOAD", "AnyFrame", "Parser"]
+
+#: The server's own limit is 4096 by default; INFO, which lists the whole cluster, may be longer.
+MAX_CONTROL_LINE: Final = 64 * 1024
+#: The largest `max_payload` that a nats-server can be configured to is 64 MiB; headers count in.
+MAX_PAYLOAD: Final = 64 * 1024 * 1024
+
+AnyFrame: TypeAlias = (
+    MsgFrame
+    | PubFrame
+    | SubFrame
+    | UnsubFrame
+    | InfoFrame
+    | ConnectFrame
+    | ErrFrame
+    | PingFrame
+    | PongFrame
+    | OkFrame
+)
+
+
+class Parser:
+    """An incremental parser for one direction of one connection.
+
+    `peer` is who sends the bytes: a "server" sends MSG, HMSG, INFO, +OK and -ERR, a "client" sends PUB,
+    HPUB, SUB, UNSUB and CONNECT; both send PING and PONG. A frame of the wrong direction is an error.
+    """
+
+    __slots__ = ("_chunks", "_from_server", "_have", "_max_control_line", "_max_payload", "_need")
+
+    def __init__(
+        self,
+        peer: Literal["server", "client"] = "server",
+        *,
+        max_control_line: int = MAX_CONTROL_LINE,
+        max_payload: int = MAX_PAYLOAD,
+    ) -> None:
+        self._from_server = peer == "server"
+        self._max_control_line = max_control_line
+        self._max_payload = max_payload
+        # An unfinished frame, in the pieces it came in: joined only when `_need` bytes are there, so
+        # that a large payload in many reads is copied once and not once per read.
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = 0
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes of an unfinished frame are kept."""
+        return self._have
+
+    def feed(self, data: bytes) -> list[AnyFrame]:
+        """Take what was received and return the frames it completes.
+
+        Raises `RemoteProtocolError` when the input is not the NATS protocol or exceeds a limit.
+        """
+        if self._chunks:
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return []
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._have = 0
+        self._need = 0
+        frames: list[AnyFrame] = []
+        try:
+            pos = self._parse(data, frames.append)
+        except ValueError as error:  # int() refuses thousands of digits
+            raise RemoteProtocolError(f"the peer sent a number that is none: {error}") from None
+        if pos < len(data):
+            self._chunks.append(data[pos:])
+            self._have = len(data) - pos
+        return frames
+
+    def _parse(self, data: bytes, append: Callable[[AnyFrame], None]) -> int:
+        """Append each complete frame of `data`; return where the first incomplete one starts."""
+        find = data.find
+        from_server = self._from_server
+        plain_op, headers_op = (b"MSG", b"HMSG") if from_server else (b"PUB", b"HPUB")
+        max_control_line, max_payload = self._max_control_line, self._max_payload
+        total = len(data)
+        pos = 0
+        while pos < total:
+            end = find(b"\r\n", pos)
+            if (end if end >= 0 else total) - pos > max_control_line:
+                raise _refused(f"a control line of more than {max_control_line} bytes", data[pos:end])
+            if end < 0:
+                break
+            fields = data[pos:end].split(b" ")
+            op = fields[0]
+            start = body = end + 2
+            if op == plain_op:
+                pass
+            elif op == headers_op:
+                header_size = fields.pop(-2)
+                if not header_size.isdigit():
+                    raise _refused("a header size that is no number", data[pos:end])
+                body = start + int(header_size)
+            else:
+                append(self._control(data[pos:end]))
+                pos = start
+                continue
+
+            size = fields[-1]
+            if not size.isdigit():
+                raise _refused("a message size that is no number", data[pos:end])
+            stop = start + int(size)
+            if stop - start > max_payload:
+                raise _refused(f"a message of more than {max_payload} bytes", data[pos:end])
+            if body > stop:
+                raise _refused("a header larger than its message", data[pos:end])
+            if stop + 2 > total:
+                self._need = stop + 2 - pos
+                break
+            if data[stop] != 13 or data[stop + 1] != 10:
+                raise _refused("a message that does not end where its size says", data[pos:end])
+
+            count = len(fields)
+            if from_server:
+                if count == 5:
+                    _, subject, sid, reply, _ = fields
+                elif count == 4:
+                    _, subject, sid, _ = fields
+                    reply = b""
+                else:
+                    raise _refused("a message with the wrong number of fields", data[pos:end])
+                append(MsgFrame(sid, subject, reply, data[start:body], data[body:stop]))
+            elif 3 <= count <= 4:
+                append(
+                    PubFrame(fields[1], fields[2] if count == 4 else b"", data[start:body], data[body:stop])
+                )
+            else:
+                raise _refused("a message with the wrong number of fields", data[pos:end])
+            pos = stop + 2
+        return pos
+
+    def _control(self, line: bytes) -> AnyFrame:
+        if line == b"PING":
+            return PING
+        if line == b"PONG":
+            return PONG
+        op, _, rest = line.partition(b" ")
+        if self._from_server:
+            if line == b"+OK":
+                return OK
+            if op == b"INFO":
+                return InfoFrame(rest.strip())
+            if op == b"-ERR":
+                return ErrFrame(rest.strip().strip(b"'").decode(errors="replace"))
+        elif op == b"CONNECT":
+            return ConnectFrame(rest.strip())
+        else:
+            match line.split(b" "):
+                case [b"SUB", subject, sid]:
+                    return SubFrame(sid, subject, b"")
+                case [b"SUB", subject, queue, sid]:
+                    return SubFrame(sid, subject, queue)
+                case [b"UNSUB", sid]:
+                    return UnsubFrame(sid, 0)
+                case [b"UNSUB", sid, max_msgs] if max_msgs.isdigit():
+                    return UnsubFrame(sid, int(max_msgs))
+        raise _refused("an unknown operation", line)
+
+
+def _refused(what: str, line: bytes) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"the peer sent {what}: {line[:64]!r}", hint="Is this the port of a NATS server?"
+    )

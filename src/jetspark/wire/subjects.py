@@ -1,0 +1,103 @@
+"""Subjects, queue groups and names: what may go on the wire, and what matches what.
+
+The checks refuse, before anything is sent, whatever could end a control line early or be read as
+another field: CR, LF, NUL, spaces, control characters, empty tokens. They return the encoded bytes
+and remember the most recent results, so that a publisher pays for its subject once.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from jetspark.errors import UsageError
+
+__all__ = [
+    "check_filter",
+    "check_name",
+    "check_queue",
+    "check_subject",
+    "subject_matches",
+    "subjects_overlap",
+]
+
+# Whitespace and control characters, as Unicode sees them: the server splits on ASCII only, but a
+# non-breaking space in a subject is never what its author meant.
+_TOKEN = r"[^\s\x00-\x20\x7f-\xa0.]+"
+_SUBJECT = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")
+_NAME = re.compile(r"[^\s\x00-\x20\x7f-\xa0.*>/\\]+")
+_QUEUE = re.compile(r"[^\s\x00-\x20\x7f-\xa0]+")
+
+
+@lru_cache(maxsize=1024)
+def check_subject(subject: str, argument: str = "subject") -> bytes:
+    """Encode a subject to publish to. Raises `UsageError`, naming `argument`; wildcards are refused."""
+    encoded = _encode(
+        _SUBJECT, subject, argument, "tokens joined by dots, without spaces or control characters"
+    )
+    if "*" in subject or ">" in subject:
+        tokens = subject.split(".")
+        if "*" in tokens or ">" in tokens:
+            raise UsageError(f"{argument} {subject!r} has a wildcard: one can only subscribe to it")
+    return encoded
+
+
+@lru_cache(maxsize=1024)
+def check_filter(subject: str, argument: str = "subject") -> bytes:
+    """Encode a subject to subscribe to: `*` stands for one token, a final `>` for one or more."""
+    encoded = _encode(
+        _SUBJECT, subject, argument, "tokens joined by dots, without spaces or control characters"
+    )
+    if ">" in subject.split(".")[:-1]:
+        raise UsageError(f"{argument} {subject!r} has '>' before its end: it can only be the last token")
+    return encoded
+
+
+@lru_cache(maxsize=256)
+def check_queue(queue: str, argument: str = "queue") -> bytes:
+    """Encode the name of a queue group."""
+    return _encode(_QUEUE, queue, argument, "text without spaces or control characters")
+
+
+@lru_cache(maxsize=256)
+def check_name(name: str, argument: str) -> str:
+    """Return the name of a stream or consumer: a single token of a subject, and safe as a file name."""
+    _encode(_NAME, name, argument, r"one word without spaces, control characters and . * > / \ ")
+    if len(name) > 255:
+        raise UsageError(f"{argument} is longer than 255 characters: {name[:32]!r}...")
+    return name
+
+
+def _encode(pattern: re.Pattern[str], text: str, argument: str, accepted: str) -> bytes:
+    if not isinstance(text, str):
+        raise UsageError(f"{argument} must be a str, not {type(text).__name__}")
+    if pattern.fullmatch(text) is None:
+        raise UsageError(f"{argument} {text!r} is not valid; accepted: {accepted.strip()}")
+    try:
+        # A subject that was received may hold bytes that are no UTF-8; they go out as they came in.
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise UsageError(f"{argument} {text!r} cannot be encoded") from None
+
+
+def subject_matches(pattern: str, subject: str) -> bool:
+    """Whether a literal `subject` is one that a subscription to `pattern` receives."""
+    wanted, tokens = pattern.split("."), subject.split(".")
+    if wanted[-1] == ">":
+        wanted.pop()
+        if len(tokens) <= len(wanted):
+            return False
+    elif len(tokens) != len(wanted):
+        return False
+    return all(w in ("*", t) for w, t in zip(wanted, tokens, strict=False))
+
+
+def subjects_overlap(one: str, other: str) -> bool:
+    """Whether some subject matches both patterns."""
+    a, b = one.split("."), other.split(".")
+    for x, y in zip(a, b, strict=False):
+        if x == ">" or y == ">":
+            return True
+        if x != y and "*" not in (x, y):
+            return False
+    return len(a) == len(b)
