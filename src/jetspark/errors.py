@@ -22,7 +22,35 @@ Error                              everything below; carries `hint`, what the us
 ├── SlowConsumer                   a subscription was full and dropped messages
 ├── SubscriptionClosed             the subscription was unsubscribed or its connection closed
 ├── ServerStartError               nats-server did not start; the message holds its log
-└── ServerNotFound                 no nats-server executable
+├── ServerNotFound                 no nats-server executable
+└── JetStreamError                 everything below is about JetStream
+    ├── APIError                   the server refused; carries `code`, `err_code`, `description`
+    │   ├── StreamNotFound
+    │   ├── ConsumerNotFound
+    │   ├── MessageNotFound        no message with this sequence or subject
+    │   ├── StreamNameInUse        a stream of this name has another configuration
+    │   ├── StreamSubjectOverlap   another stream stores these subjects
+    │   ├── StreamFull             a limit is reached and the stream refuses new messages
+    │   ├── StreamSealed           a sealed stream neither takes nor deletes messages
+    │   ├── ConsumerNameInUse      a consumer of this name has another configuration
+    │   ├── WrongLastSequence      the stream has moved on since; nothing was stored
+    │   │   └── WrongLastMsgId     the same, seen by message id
+    │   ├── BatchPublishError      a batch was refused; nothing of it was stored
+    │   ├── TooManyRequests        the server has too much to do; try again later
+    │   ├── InsufficientResources  no storage, memory or quota left
+    │   ├── JetStreamUnavailable   no leader at the moment; try again
+    │   └── JetStreamNotEnabled    on this server
+    │       └── JetStreamNotEnabledForAccount
+    ├── StatusError                a pull request ended badly; carries `status`, `description`
+    │   ├── BadRequest             400, the request made no sense
+    │   ├── ConsumerDeleted        409, somebody deleted the consumer
+    │   ├── ConsumerIsPush         409, it pushes: one cannot pull from it
+    │   ├── LeadershipChanged      409, another server leads the consumer; pull again
+    │   ├── ServerShutdown         409, the server stops; pull again
+    │   ├── ExceededLimit          409, asked for more than the consumer allows
+    │   └── PinIdMismatch          423, another client is pinned now
+    ├── MissedHeartbeat            the server was silent for two heartbeats
+    └── NotJetStreamMessage        the message has no acknowledgement subject
 ```
 
 All of them survive pickling with their attributes and hints, so that they can cross process borders.
@@ -31,31 +59,60 @@ All of them survive pickling with their attributes and hints, so that they can c
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 __all__ = [
+    "APIError",
     "AuthorizationError",
+    "BadRequest",
+    "BatchPublishError",
     "ConnectionClosed",
     "ConnectionDraining",
     "ConnectionError",
     "ConnectionLost",
+    "ConsumerDeleted",
+    "ConsumerIsPush",
+    "ConsumerNameInUse",
+    "ConsumerNotFound",
     "Error",
+    "ExceededLimit",
     "HeadersNotSupported",
+    "InsufficientResources",
+    "JetStreamError",
+    "JetStreamNotEnabled",
+    "JetStreamNotEnabledForAccount",
+    "JetStreamUnavailable",
+    "LeadershipChanged",
     "MaxPayloadError",
+    "MessageNotFound",
+    "MissedHeartbeat",
     "NoResponders",
     "NoServersError",
+    "NotJetStreamMessage",
     "OutboundBufferFull",
     "PermissionsViolation",
+    "PinIdMismatch",
     "RemoteProtocolError",
     "ServerError",
     "ServerNotFound",
+    "ServerShutdown",
     "ServerStartError",
     "SlowConsumer",
     "StaleConnection",
+    "StatusError",
+    "StreamFull",
+    "StreamNameInUse",
+    "StreamNotFound",
+    "StreamSealed",
+    "StreamSubjectOverlap",
     "SubscriptionClosed",
     "TLSError",
     "Timeout",
+    "TooManyRequests",
     "UsageError",
+    "WrongLastMsgId",
+    "WrongLastSequence",
 ]
 
 
@@ -110,7 +167,9 @@ class ConnectionClosed(ConnectionError):
 
 
 class ConnectionLost(ConnectionError):
-    """The connection broke while an answer was awaited. It reconnects; whether the server saw the request is unknown."""
+    """The connection broke while an answer was awaited. It reconnects; whether the server saw the request is
+    unknown.
+    """
 
 
 class ConnectionDraining(ConnectionError):
@@ -152,7 +211,9 @@ class RemoteProtocolError(Error):
 class SlowConsumer(Error):
     """A subscription was full, and messages for it were dropped: `dropped` of them until now."""
 
-    def __init__(self, message: str = "", *, subject: str = "", dropped: int = 0, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, subject: str = "", dropped: int = 0, hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.subject = subject
         self.dropped = dropped
@@ -168,3 +229,248 @@ class ServerStartError(Error):
 
 class ServerNotFound(Error):
     """There is no nats-server executable to run."""
+
+
+class JetStreamError(Error):
+    """Everything that is about JetStream."""
+
+
+class APIError(JetStreamError):
+    """The JetStream API refused. `code` is like an HTTP status, `err_code` says exactly what, in the
+    server's numbering; `description` says it in the server's words.
+    """
+
+    #: What the message says when the stream or consumer is known, instead of the description.
+    _message: ClassVar[str] = ""
+    #: What the user can do, unless `_HINTS` knows better.
+    _hint: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: int = 0,
+        err_code: int = 0,
+        description: str = "",
+        stream: str | None = None,
+        consumer: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message or f"{description} ({err_code or code})", hint=hint)
+        self.code = code
+        self.err_code = err_code
+        self.description = description
+        self.stream = stream
+        self.consumer = consumer
+
+    @staticmethod
+    def from_wire(
+        error: Mapping[str, Any], *, stream: str | None = None, consumer: str | None = None
+    ) -> APIError:
+        """The exception for the `error` object of an answer. The names are those that were asked for."""
+        code, err_code = error.get("code", 0), error.get("err_code", 0)
+        description = error.get("description", "unknown error")
+        cls: type[APIError] = APIError
+        hint = None
+        if _ONLY_WITH.get(err_code, "") in description:
+            cls = _CLASSES.get(err_code, APIError)
+            hint = _HINTS.get(err_code, cls._hint)
+        message = description
+        if stream and cls._message and (consumer or "{consumer}" not in cls._message):
+            message = cls._message.format(stream=stream, consumer=consumer)
+        elif stream:
+            message = f"{f'consumer {consumer} of ' if consumer else ''}stream {stream}: {description}"
+        return cls(
+            f"{message} ({err_code or code})",
+            code=code,
+            err_code=err_code,
+            description=description,
+            stream=stream,
+            consumer=consumer,
+            hint=hint,
+        )
+
+
+class StreamNotFound(APIError):
+    """There is no such stream."""
+
+    _message = "stream {stream} not found"
+    _hint = "Create it with js.create_stream(...), or check `domain` and the account"
+
+
+class ConsumerNotFound(APIError):
+    """There is no such consumer. An ephemeral one is deleted after a while without use."""
+
+    _message = "consumer {consumer} of stream {stream} not found"
+    _hint = "Create it with stream.create_consumer(...); one without durable_name goes when it is not used"
+
+
+class MessageNotFound(APIError):
+    """There is no message with this sequence or subject, or it is deleted."""
+
+
+class StreamNameInUse(APIError):
+    """There is a stream of this name, with another configuration."""
+
+    _hint = "Use js.update_stream(...) or js.create_or_update_stream(...), or another name"
+
+
+class StreamSubjectOverlap(APIError):
+    """Another stream stores some of these subjects already."""
+
+    _hint = "js.stream_names(subject=...) tells which stream it is"
+
+
+class StreamFull(APIError):
+    """A limit of the stream is reached, and its `discard` is new. The message was not stored."""
+
+    _hint = "Raise max_msgs, max_bytes or max_msgs_per_subject, consume and acknowledge, or discard='old'"
+
+
+class StreamSealed(APIError):
+    """The stream is sealed: it neither takes nor deletes messages."""
+
+
+class ConsumerNameInUse(APIError):
+    """There is a consumer of this name, with another configuration."""
+
+    _hint = "Use stream.update_consumer(...) or create_or_update_consumer(...), or another name"
+
+
+class WrongLastSequence(APIError):
+    """The stream or subject is not where the publisher expected it. The message was not stored."""
+
+    @property
+    def last_sequence(self) -> int | None:
+        """The sequence that it is at, when the server says so."""
+        number = self.description.rpartition(": ")[2]
+        return int(number) if number.isdecimal() else None
+
+
+class WrongLastMsgId(WrongLastSequence):
+    """The last message of the stream has another `Nats-Msg-Id` than expected. Nothing was stored."""
+
+
+class BatchPublishError(APIError):
+    """A batch was refused, and nothing of it was stored."""
+
+
+class TooManyRequests(APIError):
+    """The server has too many requests or batches under way."""
+
+    _hint = "Try again later"
+
+
+class InsufficientResources(APIError):
+    """The server or the account has no storage, memory, streams or consumers left."""
+
+    _hint = "Free some, or raise the limits of the server or account; js.account_info() shows them"
+
+
+class JetStreamUnavailable(APIError):
+    """Nobody leads at the moment, as during an election, or too many servers are gone."""
+
+    _hint = "Try again: an election takes seconds"
+
+
+class JetStreamNotEnabled(APIError):
+    """The server runs without JetStream."""
+
+    _hint = "Start nats-server with -js, or check `domain`"
+
+
+class JetStreamNotEnabledForAccount(JetStreamNotEnabled):
+    """The server has JetStream, but not for this account."""
+
+    _hint = "Enable jetstream in the account's configuration, or check the credentials"
+
+
+# Numbers: errors.json of nats-server.
+_ERR_CODES: dict[type[APIError], tuple[int, ...]] = {
+    StreamNotFound: (10059,),
+    ConsumerNotFound: (10014, 10149),
+    MessageNotFound: (10037, 10043, 10057),
+    StreamNameInUse: (10058,),
+    StreamSubjectOverlap: (10065,),
+    StreamFull: (10077,),
+    StreamSealed: (10109,),
+    ConsumerNameInUse: (10013, 10105, 10148),
+    WrongLastSequence: (10071, 10164),
+    WrongLastMsgId: (10070,),
+    BatchPublishError: (10174, 10175, 10176, 10177, 10179, 10199, 10200, 10201, 10205, 10206, 10207, 10208),
+    TooManyRequests: (10167, 10210, 10211),
+    InsufficientResources: (10002, 10023, 10026, 10027, 10028, 10047),
+    JetStreamUnavailable: (10004, 10008, 10009, 10118, 10119, 10163, 10194, 10195),
+    JetStreamNotEnabled: (10076,),
+    JetStreamNotEnabledForAccount: (10035, 10039),
+}
+_CLASSES = {err_code: cls for cls, err_codes in _ERR_CODES.items() for err_code in err_codes}
+
+# These numbers are said of several things: they get their class and hint only with this in the description.
+_ONLY_WITH = {
+    10025: "unknown field",
+    10057: "EOF",  # deleting a message that is not there
+    10077: "maximum",
+}
+
+_HINTS = {
+    10025: "The server is older than this setting",
+    10054: "The limit is max_msg_size of the stream",
+    10074: "This server is not in a cluster: num_replicas must be 1",
+    10084: "Use ack_policy='explicit' on a work-queue stream",
+    10098: "Use ack_policy='explicit' on a work-queue stream",
+    10099: "A work-queue stream has one consumer per subject: give it a filter_subject",
+    10100: "A work-queue stream has one consumer per subject: filters must not overlap",
+    10166: "Update the stream with allow_msg_ttl=True",
+    10168: "Only a stream created with allow_msg_counter=True counts",
+    10174: "Update the stream with allow_atomic=True",
+    10188: "Update the stream with allow_msg_schedules=True",
+    10205: "Update the stream with allow_batched=True",
+}
+
+
+class StatusError(JetStreamError):
+    """A pull request ended with a status that is an error."""
+
+    def __init__(
+        self, message: str = "", *, status: int = 0, description: str = "", hint: str | None = None
+    ) -> None:
+        super().__init__(message or f"{status} {description}".strip(), hint=hint)
+        self.status = status
+        self.description = description
+
+
+class BadRequest(StatusError):
+    """The server did not understand the pull request, or the consumer does not take such ones."""
+
+
+class ConsumerDeleted(StatusError):
+    """The consumer was deleted while a pull request waited."""
+
+
+class ConsumerIsPush(StatusError):
+    """The consumer pushes to a deliver subject: one cannot pull from it."""
+
+
+class LeadershipChanged(StatusError):
+    """Another server leads the consumer now, and the pull request is forgotten. Pull again."""
+
+
+class ServerShutdown(StatusError):
+    """The server that leads the consumer stops. Pull again."""
+
+
+class ExceededLimit(StatusError):
+    """The request asked for more than `max_batch`, `max_expires`, `max_bytes` or `max_waiting` allow."""
+
+
+class PinIdMismatch(StatusError):
+    """Another client is pinned in the priority group now."""
+
+
+class MissedHeartbeat(JetStreamError):
+    """The server sent neither a message nor a heartbeat for twice as long as it should be silent."""
+
+
+class NotJetStreamMessage(JetStreamError):
+    """The message did not come from a consumer: its reply is no acknowledgement subject."""

@@ -41,9 +41,9 @@ class Headers(Mapping[str, str]):
             self.status, self.description = items.status, items.description
             self._values = {key: (name, list(values)) for key, (name, values) in items._values.items()}
         elif items is not None:
-            for name, value in items.items():
-                for one in [value] if isinstance(value, str) else value:
-                    self._add(name, one)
+            for name, values in _listed(items):
+                for value in values:
+                    self._add(name, value)
 
     @classmethod
     def parse(cls, block: bytes) -> Headers:
@@ -100,7 +100,10 @@ class Headers(Mapping[str, str]):
             theirs = {key: values for key, (_, values) in other._values.items()}
             return (self.status, self.description, mine) == (other.status, other.description, theirs)
         if isinstance(other, Mapping):
-            return self == Headers(other)
+            try:
+                return self == Headers(other)
+            except UsageError:
+                return False
         return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
@@ -119,7 +122,7 @@ NO_HEADERS = Headers()
 
 def has_status(block: bytes) -> bool:
     """Whether a header block starts with a status: the server speaks, not a user."""
-    return block[8:9] == b" "
+    return block[8:9] == b" " and not block.partition(b"\r\n")[0][8:].isspace()
 
 
 def parse_status(block: bytes) -> tuple[int | None, str]:
@@ -144,15 +147,12 @@ def _parse_first_line(line: str) -> tuple[int | None, str]:
 def encode_headers(headers: HeadersLike) -> bytes:
     """Write a header block. Raises `UsageError` for names and values that would break out of their line."""
     lines = [_VERSION]
-    items = headers.multi_items() if isinstance(headers, Headers) else headers.items()
-    for name, values in items:
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+    for name, values in headers.multi_items() if isinstance(headers, Headers) else _listed(headers):
+        if _NAME.fullmatch(name) is None:
             raise UsageError(
                 f"headers: the name {name!r} is not valid: printable ASCII without spaces and colons is"
             )
-        for value in [values] if isinstance(values, str) else values:
-            if not isinstance(value, str):
-                raise UsageError(f"headers: the value of {name!r} must be a str, not {type(value).__name__}")
+        for value in values:
             if _BAD_IN_VALUE.search(value):
                 raise UsageError(
                     f"headers: the value of {name!r} has a line break or NUL in it: {value[:64]!r}"
@@ -164,3 +164,19 @@ def encode_headers(headers: HeadersLike) -> bytes:
                     f"headers: the value of {name!r} cannot be encoded: {value[:64]!r}"
                 ) from None
     return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _listed(headers: object) -> Iterator[tuple[str, list[str]]]:
+    """Each name with a list of its values. Raises `UsageError` for what has the wrong type."""
+    if not isinstance(headers, Mapping):
+        raise UsageError(f"headers must be a mapping of names to values, not {type(headers).__name__}")
+    for name, values in headers.items():
+        if not isinstance(name, str):
+            raise UsageError(f"headers: a name must be a str, not {type(name).__name__}")
+        # bytes are several numbers to Python, and no bytes at all would be a header that goes missing
+        several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+        listed = list(values) if several else [values]
+        for value in listed:
+            if not isinstance(value, str):
+                raise UsageError(f"headers: the value of {name!r} must be a str, not {type(value).__name__}")
+        yield name, listed

@@ -2,7 +2,8 @@
 
 The contract: any split of the input gives the same frames; whatever the input, the only exception is
 `RemoteProtocolError`; no more is kept than one unfinished frame, and a frame that announces more than
-the limits is refused before its bytes arrive. After an error the parser is useless: close the connection.
+the limits is refused before its bytes arrive. Frames that arrived together with an error are returned
+first; the error is in `Parser.error` then, and every later `feed` raises it: close the connection.
 
 This is the hottest loop of the client. It walks the received bytes once, without an object per step:
 find the end of the control line, split it, slice the payload.
@@ -58,7 +59,7 @@ class Parser:
     HPUB, SUB, UNSUB and CONNECT; both send PING and PONG. A frame of the wrong direction is an error.
     """
 
-    __slots__ = ("_chunks", "_from_server", "_have", "_max_control_line", "_max_payload", "_need")
+    __slots__ = ("_chunks", "_from_server", "_have", "_max_control_line", "_max_payload", "_need", "error")
 
     def __init__(
         self,
@@ -75,6 +76,8 @@ class Parser:
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = 0
+        #: Why the input was refused. Look at it after `feed`, which raises it only when it has no frames.
+        self.error: RemoteProtocolError | None = None
 
     @property
     def buffered(self) -> int:
@@ -84,8 +87,11 @@ class Parser:
     def feed(self, data: bytes) -> list[AnyFrame]:
         """Take what was received and return the frames it completes.
 
-        Raises `RemoteProtocolError` when the input is not the NATS protocol or exceeds a limit.
+        Raises `RemoteProtocolError` when the input is not the NATS protocol or exceeds a limit; when frames
+        were complete before that, it returns them, sets `error`, and raises it when called again.
         """
+        if self.error is not None:
+            raise self.error
         if self._chunks:
             self._chunks.append(data)
             self._have += len(data)
@@ -98,8 +104,14 @@ class Parser:
         frames: list[AnyFrame] = []
         try:
             pos = self._parse(data, frames.append)
+        except RemoteProtocolError as error:
+            self.error = error
         except ValueError as error:  # int() refuses thousands of digits
-            raise RemoteProtocolError(f"the peer sent a number that is none: {error}") from None
+            self.error = RemoteProtocolError(f"the peer sent a number that is none: {error}")
+        if self.error is not None:
+            if frames:
+                return frames
+            raise self.error
         if pos < len(data):
             self._chunks.append(data[pos:])
             self._have = len(data) - pos
@@ -115,7 +127,8 @@ class Parser:
         pos = 0
         while pos < total:
             end = find(b"\r\n", pos)
-            if (end if end >= 0 else total) - pos > max_control_line:
+            # Without an end, the last byte may be the first half of one.
+            if (end if end >= 0 else total - 1) - pos > max_control_line:
                 raise _refused(f"a control line of more than {max_control_line} bytes", data[pos:end])
             if end < 0:
                 break
@@ -124,7 +137,7 @@ class Parser:
             start = body = end + 2
             if op == plain_op:
                 pass
-            elif op == headers_op:
+            elif op == headers_op and len(fields) > 1:
                 header_size = fields.pop(-2)
                 if not header_size.isdigit():
                     raise _refused("a header size that is no number", data[pos:end])
@@ -179,7 +192,7 @@ class Parser:
             if op == b"INFO":
                 return InfoFrame(rest.strip())
             if op == b"-ERR":
-                return ErrFrame(rest.strip().strip(b"'").decode(errors="replace"))
+                return ErrFrame(rest.strip().removeprefix(b"'").removesuffix(b"'").decode(errors="replace"))
         elif op == b"CONNECT":
             return ConnectFrame(rest.strip())
         else:

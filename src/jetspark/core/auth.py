@@ -1,0 +1,103 @@
+"""Who we are: the part of CONNECT that authenticates, made anew for every connect.
+
+Nothing here is kept or logged. `nkeys` is imported when a signature is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import re
+from pathlib import Path
+
+from jetspark.core.options import Options, Secret
+from jetspark.core.servers import Server
+from jetspark.errors import AuthorizationError, UsageError
+
+__all__ = ["auth_fields"]
+
+_SECTION = re.compile(r"-{3,}\s*BEGIN ([A-Z ]+?)\s*-{3,}\s*(\S+)\s*-{3,}\s*END [A-Z ]+?\s*-{3,}")
+
+
+async def auth_fields(options: Options, server: Server, nonce: str) -> dict[str, str]:
+    """The fields of CONNECT that authenticate; empty when there are no credentials.
+
+    What the options say wins over the user info of a URL. Raises `AuthorizationError` when the server
+    wants a signature and sends no nonce, `UsageError` when a file or seed cannot be used.
+    """
+    if options.credentials_file is not None:
+        jwt, seed = _read_credentials(Path(options.credentials_file))
+        return {"jwt": jwt, **_sign_with_seed(seed, nonce, "credentials_file", public_key=False)}
+    if options.user_jwt is not None and options.sign is not None:
+        signature = options.sign(_required(nonce).encode())
+        if inspect.isawaitable(signature):
+            signature = await signature
+        assert isinstance(signature, bytes)
+        return {"jwt": options.user_jwt(), "sig": _base64(signature)}
+    if options.nkey_seed_file is not None:
+        seed = _read(Path(options.nkey_seed_file), "nkey_seed_file").strip()
+        return _sign_with_seed(seed, nonce, "nkey_seed_file")
+    if options.nkey_seed is not None:
+        return _sign_with_seed(_reveal(options.nkey_seed), nonce, "nkey_seed")
+    if options.token is not None:
+        return {"auth_token": _reveal(options.token)}
+    if options.user is not None:
+        return {"user": _reveal(options.user), "pass": _reveal(options.password or "")}
+    if server.user is not None:
+        if server.password is None:
+            return {"auth_token": server.user}
+        return {"user": server.user, "pass": server.password}
+    return {}
+
+
+def _reveal(secret: Secret) -> str:
+    return secret if isinstance(secret, str) else secret()
+
+
+def _read(path: Path, option: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(f"{option}: cannot read {str(path)!r}: {reason}") from None
+
+
+def _read_credentials(path: Path) -> tuple[str, str]:
+    """The JWT and the seed of a `.creds` file."""
+    sections = dict(_SECTION.findall(_read(path, "credentials_file")))
+    jwt, seed = sections.get("NATS USER JWT"), sections.get("USER NKEY SEED")
+    if not jwt or not seed:
+        raise UsageError(
+            f"credentials_file: {str(path)!r} has no NATS USER JWT and USER NKEY SEED sections",
+            hint="Write it with `nsc generate creds`",
+        )
+    return jwt, seed
+
+
+def _sign_with_seed(seed: str, nonce: str, option: str, *, public_key: bool = True) -> dict[str, str]:
+    import nkeys  # noqa: PLC0415 - costs a few milliseconds and a native library; most users have no nkeys
+
+    try:
+        pair = nkeys.from_seed(bytearray(seed.encode()))
+    except Exception:
+        # The cause would show the seed in a traceback.
+        raise UsageError(f"{option}: this is not the seed of an nkey; a user's starts with SU") from None
+    try:
+        fields = {"sig": _base64(pair.sign(_required(nonce).encode()))}
+        if public_key:
+            fields["nkey"] = bytes(pair.public_key).decode()
+        return fields
+    finally:
+        pair.wipe()
+
+
+def _required(nonce: str) -> str:
+    if not nonce:
+        raise AuthorizationError(
+            "the server sent no nonce to sign", hint="It is not configured for nkeys or JWT authentication"
+        )
+    return nonce
+
+
+def _base64(signature: bytes) -> str:
+    return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()

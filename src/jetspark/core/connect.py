@@ -1,0 +1,122 @@
+"""`connect`: the front door. Its signature is the reference of all options."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Generic, TypeVar
+
+from jetspark.core.connection import Connection
+from jetspark.core.events import Listener
+from jetspark.core.options import Options, Path, Secret
+from jetspark.core.servers import DEFAULT_URL, parse_servers
+
+__all__ = ["Connecting", "connect"]
+
+C = TypeVar("C", bound=Connection)
+
+
+class Connecting(Generic[C]):
+    """A connection to be: await it, or enter it with `async with`, which closes it at the end."""
+
+    def __init__(self, kind: type[C], servers: str | Iterable[str], options: Options) -> None:
+        self._kind = kind
+        self._servers = parse_servers(servers)
+        self._options = options
+        self._connection: C | None = None
+
+    async def _open(self) -> C:
+        connection = self._kind(self._servers, self._options)
+        await connection.open()
+        return connection
+
+    def __await__(self) -> Generator[object, None, C]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> C:
+        self._connection = await self._open()
+        return self._connection
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._connection is not None
+        await self._connection.close()
+
+
+def connect(
+    servers: str | Iterable[str] = DEFAULT_URL,
+    *,
+    name: str = "",
+    connect_timeout: float = 5.0,
+    request_timeout: float = 5.0,
+    reconnect_wait: float = 0.1,
+    max_reconnect_wait: float = 2.0,
+    max_reconnect_attempts: int = -1,
+    ping_interval: float = 20.0,
+    max_outstanding_pings: int = 2,
+    drain_timeout: float = 30.0,
+    pending_size: int = 32 * 1024 * 1024,
+    inbox_prefix: str = "_INBOX",
+    no_echo: bool = False,
+    shuffle_servers: bool = True,
+    discover_servers: bool = True,
+    user: Secret | None = None,
+    password: Secret | None = None,
+    token: Secret | None = None,
+    nkey_seed: Secret | None = None,
+    nkey_seed_file: Path | None = None,
+    credentials_file: Path | None = None,
+    user_jwt: Callable[[], str] | None = None,
+    sign: Callable[[bytes], bytes | Awaitable[bytes]] | None = None,
+    tls: ssl.SSLContext | bool | None = None,
+    tls_ca_file: Path | None = None,
+    tls_cert_file: Path | None = None,
+    tls_key_file: Path | None = None,
+    tls_hostname: str | None = None,
+    tls_handshake_first: bool = False,
+    on_disconnected: Listener | None = None,
+    on_reconnected: Listener | None = None,
+    on_closed: Listener | None = None,
+    on_discovered: Listener | None = None,
+    on_lame_duck: Listener | None = None,
+    on_slow_consumer: Listener | None = None,
+    on_error: Listener | None = None,
+) -> Connecting[Connection]:
+    """Connect to NATS: `nc = await connect(url)`, or `async with connect(url) as nc`.
+
+    Args:
+        servers: URLs (`nats://host:port`, `tls://...`, `host:port`), one, several, or with commas. With
+            `tls://` the connection is encrypted or fails. Others of the cluster are discovered.
+        name: What the server shows of this connection.
+        connect_timeout: Seconds for one attempt: TCP, TLS and authentication.
+        request_timeout: Seconds that `request`, `flush` and `next` wait when not told otherwise.
+        reconnect_wait: Seconds before a server is tried again; doubles with each failure, less up to half
+            of it at random.
+        max_reconnect_wait: The longest such wait.
+        max_reconnect_attempts: Failures in a row after which a server is given up; -1: never, 0: at once.
+        ping_interval: Seconds between pings; the connection is given up after `max_outstanding_pings`
+            unanswered ones.
+        drain_timeout: Seconds that `drain` takes at most, and that a publisher waits for back-pressure.
+        pending_size: Bytes that may wait to be written, above all while the connection is down. More raises
+            `OutboundBufferFull`.
+        inbox_prefix: The beginning of reply subjects, for accounts that restrict them.
+        no_echo: Do not receive what this connection publishes.
+        shuffle_servers: Try the servers in random order.
+        discover_servers: Learn of further servers from the cluster.
+        user, password, token: Text, or functions that are called at each connect.
+        nkey_seed, nkey_seed_file: The seed of a user nkey, or a file with it, read at each connect.
+        credentials_file: A `.creds` file with JWT and seed, read at each connect.
+        user_jwt, sign: Functions that return the JWT and sign the server's nonce.
+        tls: True, or a ready-made `ssl.SSLContext`; False refuses servers that require TLS.
+        tls_ca_file, tls_cert_file, tls_key_file: PEM files: trusted roots (by default the system's), and
+            the client's own certificate. Read at each connect.
+        tls_hostname: The name that the certificate must carry, when it is not that of the URL.
+        tls_handshake_first: Encrypt before the server says anything; it must be configured so.
+        on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck, on_slow_consumer, on_error:
+            Plain or coroutine functions, called as `jetspark.Event` says.
+
+    Raises (when awaited):
+        `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and other
+        kinds of `jetspark.Error`.
+    """
+    options = dict(locals())
+    return Connecting(Connection, options.pop("servers"), Options(**options))

@@ -1,0 +1,355 @@
+"""The connection, as users see it: publish, subscribe, request, flush, drain, close.
+
+What keeps it connected is the link (`link.py`), what carries its messages the session (`session.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Self
+
+from jetspark.core.events import Event, Listener
+from jetspark.core.link import Link, State
+from jetspark.core.message import Msg
+from jetspark.core.options import Options
+from jetspark.core.request import Requests
+from jetspark.core.server_info import ServerInfo
+from jetspark.core.servers import Server
+from jetspark.core.session import Session
+from jetspark.core.subscription import Callback, Subscription
+from jetspark.errors import (
+    ConnectionDraining,
+    ConnectionLost,
+    Error,
+    HeadersNotSupported,
+    MaxPayloadError,
+    Timeout,
+    UsageError,
+)
+from jetspark.wire import encode
+from jetspark.wire.headers import HeadersLike, encode_headers
+from jetspark.wire.subjects import check_filter, check_queue, check_subject
+
+__all__ = ["Connection", "Statistics"]
+
+#: What a subscription may hold by default before it drops messages.
+PENDING_MSGS_LIMIT: Final = 512 * 1024
+PENDING_BYTES_LIMIT: Final = 128 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """Counts since the connection was made. Bytes are those of the wire, protocol included."""
+
+    in_msgs: int
+    out_msgs: int
+    in_bytes: int
+    out_bytes: int
+    reconnects: int
+
+
+class Connection:
+    """A connection to NATS. Made by `jetspark.connect`; belongs to the event loop that made it."""
+
+    def __init__(self, servers: list[Server], options: Options) -> None:
+        self.options = options
+        self._link = Link(servers, options)
+        #: For the layers above: receivers and the outbox.
+        self.session: Session = self._link.session
+        self._loop = asyncio.get_running_loop()
+        self._requests: Requests | None = None
+        self._published = 0
+        self._draining = False
+        self._publishing = True
+        for event in Event:
+            listener = getattr(options, f"on_{event}")
+            if listener is not None:
+                self.on(event, listener)
+
+    async def open(self) -> None:
+        """Connect, once. `jetspark.connect` does it."""
+        await self._link.open()
+
+    # --- what it is
+
+    @property
+    def state(self) -> State:
+        """Where the connection is in its life."""
+        return self._link.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a server on the other side right now."""
+        return self._link.state is State.CONNECTED
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is over for good."""
+        return self._link.state is State.CLOSED
+
+    @property
+    def draining(self) -> bool:
+        """Whether `drain()` was called."""
+        return self._draining
+
+    @property
+    def last_error(self) -> Error | None:
+        """The error that last broke or closed the connection, or that no call could raise."""
+        return self._link.error
+
+    @property
+    def server_info(self) -> ServerInfo:
+        """What the server in use, or the last one, says about itself."""
+        return self._link.info
+
+    @property
+    def connected_url(self) -> str | None:
+        """The URL of the server in use, without user info; None while there is none."""
+        server = self._link.server
+        return server.url if server is not None and self.connected else None
+
+    @property
+    def servers(self) -> list[str]:
+        """The URLs of all known servers, discovered ones included."""
+        return [server.url for server in self._link.pool]
+
+    @property
+    def max_payload(self) -> int:
+        """The largest message, headers included, that the server takes."""
+        return self._link.info.max_payload
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counts since the connection was made."""
+        return Statistics(
+            in_msgs=self.session.messages_received,
+            out_msgs=self._published,
+            in_bytes=self.session.bytes_received,
+            out_bytes=self.session.bytes_sent,
+            reconnects=self._link.reconnects,
+        )
+
+    def on(self, event: Event, listener: Listener) -> Callable[[], None]:
+        """Call a plain or coroutine function at every `event`; returns a function that ends that."""
+        return self._link.events.on(event, listener)
+
+    def __repr__(self) -> str:
+        server = self._link.server
+        return f"<{type(self).__name__} {self.state}{f' to {server.url}' if server else ''}>"
+
+    def report(self, error: Exception, event: Event = Event.ERROR) -> None:
+        """Tell about an error that no call can raise: to the log and to the listeners of `event`."""
+        self._link.report(error, event)
+
+    # --- publish, subscribe, request
+
+    def publish(
+        self, subject: str, data: bytes = b"", *, reply: str = "", headers: HeadersLike | None = None
+    ) -> Awaitable[None]:
+        """Publish a message: it is queued and written within this turn of the event loop.
+
+        Awaiting the result waits for back-pressure; a program that publishes much should. While the
+        connection is down messages wait, up to `pending_size` bytes, and are sent in order after it is back.
+
+        Raises `UsageError` for what cannot be sent, `MaxPayloadError`, `OutboundBufferFull`,
+        `ConnectionDraining` and `ConnectionClosed`; nothing was queued then.
+        """
+        if not self._publishing:
+            raise self._refusal()
+        if type(data) is not bytes:
+            data = _as_bytes(data)
+        encoded = check_subject(subject)
+        encoded_reply = check_subject(reply, "reply") if reply else b""
+        if headers:
+            if not self._link.info.headers:
+                raise HeadersNotSupported("the server does not support headers")
+            block = encode_headers(headers)
+            size = len(block) + len(data)
+            frame = encode.hpub(encoded, encoded_reply, block, data)
+        else:
+            size = len(data)
+            frame = encode.pub(encoded, encoded_reply, data)
+        max_payload = self._link.info.max_payload
+        if size > max_payload:
+            raise MaxPayloadError(
+                f"the message has {size} bytes, the server takes {max_payload}",
+                hint="Split it, or raise max_payload in the server's configuration",
+            )
+        written = self.session.outbox.write(frame)
+        self._published += 1
+        return written
+
+    async def subscribe(
+        self,
+        subject: str,
+        *,
+        queue: str = "",
+        callback: Callback | None = None,
+        max_msgs: int | None = None,
+        pending_msgs_limit: int = PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = PENDING_BYTES_LIMIT,
+    ) -> Subscription:
+        """Subscribe to a subject; `*` stands for one token, a final `>` for all that follow.
+
+        Read the subscription with `next()` or `async for`, or give a plain or coroutine `callback`, which is
+        called with one message after the other. Members of one `queue` share the messages. `max_msgs` ends
+        the subscription after so many. Beyond the limits messages are dropped and reported as
+        `SlowConsumer`.
+        """
+        self._raise_if_ending()
+        for name, value in (
+            ("max_msgs", max_msgs),
+            ("pending_msgs_limit", pending_msgs_limit),
+            ("pending_bytes_limit", pending_bytes_limit),
+        ):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, not {value}")
+        subscription = Subscription(
+            self,
+            self.session.new_sid(),
+            check_filter(subject),
+            check_queue(queue) if queue else b"",
+            callback=callback,
+            max_msgs=max_msgs,
+            pending_msgs_limit=pending_msgs_limit,
+            pending_bytes_limit=pending_bytes_limit,
+        )
+        self.session.add(subscription)
+        return subscription
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Msg:
+        """Publish a request and return the first answer.
+
+        Raises `NoResponders` at once when nobody listens, `Timeout` after `timeout` seconds (by default
+        `request_timeout`), `ConnectionLost` when the connection breaks before the answer came.
+        """
+        self._raise_if_ending()
+        if self._requests is None:
+            self._requests = Requests(self, self.session.new_sid(), self.new_inbox())
+            self.session.add(self._requests)
+        seconds = self.options.request_timeout if timeout is None else timeout
+        reply, token, answer = self._requests.open(subject)
+        try:
+            self.publish(subject, data, reply=reply, headers=headers)
+        except BaseException:
+            self._requests.abandon(token)
+            raise
+        return await self._requests.wait(subject, token, answer, seconds)
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else uses, under `inbox_prefix`."""
+        return f"{self.options.inbox_prefix}.{secrets.token_urlsafe(16)}"
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Return when the server has processed everything published before.
+
+        Waits for the connection if it is down. Raises `Timeout` after `timeout` seconds (by default
+        `request_timeout`), `ConnectionLost` when the connection breaks meanwhile.
+        """
+        seconds = self.options.request_timeout if timeout is None else timeout
+        deadline = self._loop.time() + seconds
+        await self._link.wait_connected(seconds)
+        await self.session.flush(deadline - self._loop.time())
+
+    async def rtt(self, timeout: float | None = None) -> float:
+        """Seconds for a PING to the server and its PONG back."""
+        start = self._loop.time()
+        await self.flush(timeout)
+        return self._loop.time() - start
+
+    # --- ending
+
+    async def drain(self) -> None:
+        """End without loss: subscriptions hand out what is under way, everything published is written.
+
+        Nothing new is taken meanwhile. Then the connection closes, also when `Timeout` is raised after
+        `drain_timeout` because callbacks did not finish.
+        """
+        if self._draining or self.closed:
+            return
+        self._draining = True
+        deadline = self._loop.time() + self.options.drain_timeout
+        try:
+            await self.drain_subscriptions(
+                [receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)],
+                deadline,
+            )
+            self._publishing = False
+            await self.flush(deadline - self._loop.time())
+        finally:
+            await self.close()
+
+    async def drain_subscriptions(self, subscriptions: Sequence[Subscription], deadline: float) -> None:
+        """Unsubscribe, wait for what is under way, let callbacks finish. Raises `Timeout`."""
+        for subscription in subscriptions:
+            self.session.unsubscribe(subscription)
+        try:
+            if self.session.attached:
+                await self.session.flush(deadline - self._loop.time())
+        except ConnectionLost:
+            pass  # Then nothing is under way any more.
+        for subscription in subscriptions:
+            self.session.forget(subscription)
+            subscription.end()
+        for subscription in subscriptions:
+            if not await subscription.join(max(deadline - self._loop.time(), 0.0)):
+                raise Timeout(
+                    f"the callback of {subscription.subject!r} did not finish within the drain timeout",
+                    hint="Raise drain_timeout",
+                )
+
+    async def close(self) -> None:
+        """Write what is queued, as far as the server takes it within moments, and close.
+
+        Callbacks are cancelled. Closing twice does nothing.
+        """
+        if self.session.attached and not self.closed:
+            try:
+                await self.session.flush(min(self.options.connect_timeout, 2.0))
+            except Error:
+                pass  # It was worth a try; what could not be written is lost with the connection.
+        subscriptions = [
+            receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)
+        ]
+        self._publishing = False
+        await self._link.close(None)
+        for subscription in subscriptions:
+            subscription.cancel()
+        for subscription in subscriptions:
+            await subscription.join(1.0)
+
+    async def wait_closed(self) -> None:
+        """Return when the connection is closed, by the user or for good."""
+        while not self.closed:
+            await self._link.changed.wait(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _raise_if_ending(self) -> None:
+        if self._draining or not self._publishing or self.closed:
+            raise self._refusal()
+
+    def _refusal(self) -> Error:
+        if self._draining and not self.closed:
+            return ConnectionDraining("the connection is draining")
+        return self._link.closed_error()
+
+
+def _as_bytes(data: object) -> bytes:
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise UsageError(f"data must be bytes, not {type(data).__name__}", hint="Encode it: text.encode()")

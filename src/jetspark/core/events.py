@@ -1,0 +1,66 @@
+"""What a connection tells about itself: the events, and who listens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import inspect
+import logging
+from collections.abc import Callable
+
+__all__ = ["Event", "Events", "Listener"]
+
+logger = logging.getLogger("jetspark")
+
+#: A plain or coroutine function. What it takes depends on the event; see `Event`.
+Listener = Callable[..., object]
+
+
+class Event(enum.StrEnum):
+    """The events of a connection, each with what its listeners are called with."""
+
+    DISCONNECTED = "disconnected"  #: the error that broke the connection, or None; it reconnects
+    RECONNECTED = "reconnected"  #: nothing
+    CLOSED = "closed"  #: the error that ended the connection for good, or None after `close()`
+    DISCOVERED = "discovered"  #: the list of `host:port` that are new in the server pool
+    LAME_DUCK = "lame_duck"  #: nothing; the server is about to shut down, the connection moves
+    SLOW_CONSUMER = "slow_consumer"  #: a `SlowConsumer` with the subject and the count dropped
+    ERROR = "error"  #: an error that no call could raise: -ERR, a failing callback
+
+
+class Events:
+    """The listeners of one connection. Coroutines run as tasks; a failing listener is logged, no more."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Event, list[Listener]] = {event: [] for event in Event}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on(self, event: Event, listener: Listener) -> Callable[[], None]:
+        """Call `listener` at every `event`. Returns a function that takes the listener away again."""
+        listeners = self._listeners[event]
+        listeners.append(listener)
+
+        def remove() -> None:
+            if listener in listeners:
+                listeners.remove(listener)
+
+        return remove
+
+    def emit(self, event: Event, *args: object) -> None:
+        """Tell every listener of `event`, in the order they came."""
+        for listener in tuple(self._listeners[event]):
+            try:
+                outcome = listener(*args)
+            except Exception:
+                logger.exception("a listener of %r failed", str(event))
+                continue
+            if inspect.isawaitable(outcome):
+                task = asyncio.ensure_future(self._run(event, outcome))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, event: Event, outcome: object) -> None:
+        try:
+            await outcome  # type: ignore[misc]
+        except Exception:
+            logger.exception("a listener of %r failed", str(event))

@@ -1,0 +1,143 @@
+"""From a server's address to a session: TCP, INFO, TLS, CONNECT, and the PONG that proves it was accepted.
+
+No credentials leave before the encryption that was asked for stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import msgspec
+
+from jetspark._version import __version__
+from jetspark.core.auth import auth_fields
+from jetspark.core.options import Options
+from jetspark.core.server_info import ServerInfo
+from jetspark.core.servers import Server
+from jetspark.core.tls import needs_tls, tls_context, tls_hostname
+from jetspark.core.transport import Transport
+from jetspark.errors import (
+    AuthorizationError,
+    ConnectionError,
+    Error,
+    PermissionsViolation,
+    RemoteProtocolError,
+    ServerError,
+    Timeout,
+    TLSError,
+)
+from jetspark.wire import encode
+from jetspark.wire.frames import ErrFrame, InfoFrame, OkFrame, PingFrame, PongFrame
+
+__all__ = ["handshake", "server_error"]
+
+_AUTH_ERRORS = ("authorization violation", "authentication", "user authentication", "account authentication")
+
+
+async def handshake(server: Server, options: Options) -> tuple[Transport, ServerInfo]:
+    """Connect to one server within `connect_timeout`.
+
+    Raises an `Error`: `AuthorizationError`, `TLSError`, `Timeout`, `ConnectionError` and kin.
+    """
+    deadline = asyncio.get_running_loop().time() + options.connect_timeout
+    transport: Transport | None = None
+    try:
+        async with asyncio.timeout_at(deadline):
+            transport = await _dial(server, options)
+            return transport, await _greet(transport, server, options, deadline)
+    except BaseException as error:
+        if transport is not None:
+            transport.fail(error if isinstance(error, Exception) else ConnectionError("given up"))
+        raise _explain(error, server, options) from error
+
+
+async def _dial(server: Server, options: Options) -> Transport:
+    loop = asyncio.get_running_loop()
+    if not options.tls_handshake_first:
+        _, transport = await loop.create_connection(Transport, server.host, server.port)
+        return transport
+    _, transport = await loop.create_connection(
+        Transport,
+        server.host,
+        server.port,
+        ssl=tls_context(options),
+        server_hostname=tls_hostname(options, server),
+        ssl_handshake_timeout=options.connect_timeout,
+    )
+    return transport
+
+
+async def _greet(transport: Transport, server: Server, options: Options, deadline: float) -> ServerInfo:
+    frame = await transport.next_frame(deadline)
+    if isinstance(frame, ErrFrame):
+        raise server_error(frame.message)
+    if not isinstance(frame, InfoFrame):
+        raise RemoteProtocolError(
+            "the server did not begin with INFO", hint="Is this the port of a NATS server?"
+        )
+    info = ServerInfo.parse(frame.json)
+    if not options.tls_handshake_first and needs_tls(options, server, info):
+        remaining = deadline - asyncio.get_running_loop().time()
+        await transport.start_tls(tls_context(options), tls_hostname(options, server), remaining)
+    fields = {
+        "verbose": False,
+        "pedantic": False,
+        "lang": "python",
+        "version": __version__,
+        "protocol": 1,
+        "headers": True,
+        "no_responders": True,
+        "echo": not options.no_echo,
+        "tls_required": options.wants_tls or server.tls,
+        "name": options.name,
+        **await auth_fields(options, server, info.nonce),
+    }
+    transport.write(encode.connect(msgspec.json.encode(fields)) + encode.PING)
+    while True:
+        match await transport.next_frame(deadline):
+            case PongFrame():
+                return info
+            case ErrFrame(message):
+                raise server_error(message)
+            case PingFrame():
+                transport.write(encode.PONG)
+            case InfoFrame(json):
+                # A server may refine what it said once it knows the account.
+                info = ServerInfo.parse(json)
+            case OkFrame():
+                pass
+            case _:
+                raise RemoteProtocolError("the server sent messages before it accepted the connection")
+
+
+def server_error(message: str) -> ServerError:
+    """The exception for the text of an -ERR."""
+    lower = message.lower()
+    if lower.startswith("permissions violation"):
+        return PermissionsViolation(message, hint="The user needs this subject in its permissions")
+    if lower.startswith(_AUTH_ERRORS):
+        return AuthorizationError(
+            f"the server refused the credentials: {message}",
+            hint="Check user and password, token, nkey or credentials file",
+        )
+    return ServerError(f"the server reports: {message}")
+
+
+def _explain(error: BaseException, server: Server, options: Options) -> BaseException:
+    """Turn what went wrong into an error of ours that names the server."""
+    where = server.address
+    if isinstance(error, TimeoutError) and not isinstance(error, Error):
+        return Timeout(f"{where} did not answer within {options.connect_timeout} s")
+    if isinstance(error, Error) or not isinstance(error, Exception):
+        return error
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return TLSError(
+            f"the certificate of {where} is not accepted: {error.verify_message}",
+            hint="Check tls_ca_file, tls_hostname and the certificate's validity",
+        )
+    if isinstance(error, ssl.SSLError):
+        return TLSError(f"TLS with {where} failed: {error.reason or error}")
+    if isinstance(error, OSError):
+        return ConnectionError(f"cannot connect to {where}: {error.strerror or error}")
+    return error

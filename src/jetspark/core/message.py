@@ -1,0 +1,58 @@
+"""A received message, as users see it: a view on a frame that decodes and parses what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jetspark.errors import UsageError
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import NO_HEADERS, Headers, HeadersLike
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["Msg"]
+
+
+class Msg(msgspec.Struct, gc=False, eq=False):
+    """A message that a subscription received."""
+
+    _frame: MsgFrame
+    _connection: Connection
+
+    @property
+    def subject(self) -> str:
+        """The subject it was published to."""
+        return self._frame.subject.decode("utf-8", "surrogateescape")
+
+    @property
+    def reply(self) -> str:
+        """The subject on which an answer is expected; empty when none is."""
+        return self._frame.reply.decode("utf-8", "surrogateescape")
+
+    @property
+    def data(self) -> bytes:
+        """The payload."""
+        return self._frame.data
+
+    @property
+    def headers(self) -> Headers:
+        """The headers, parsed at each access: keep the result when reading several."""
+        header = self._frame.header
+        return Headers.parse(header) if header else NO_HEADERS
+
+    def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> Awaitable[None]:
+        """Publish an answer to `reply`. Like `Connection.publish`, awaiting it is optional.
+
+        Raises `UsageError` when the message asks for no answer.
+        """
+        if not self._frame.reply:
+            raise UsageError(f"the message on {self.subject!r} has no reply subject to respond to")
+        return self._connection.publish(self.reply, data, headers=headers)
+
+    def __repr__(self) -> str:
+        reply = f", reply={self.reply!r}" if self._frame.reply else ""
+        return f"{type(self).__name__}(subject={self.subject!r}{reply}, {len(self._frame.data)} bytes)"

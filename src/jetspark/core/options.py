@@ -1,0 +1,126 @@
+"""Everything that can be said about a connection, checked when it is said.
+
+Durations are seconds. Secrets may be functions, which are called at each connect; files are read at
+each connect. No secret is part of the repr.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from jetspark.core.events import Listener
+from jetspark.errors import UsageError
+from jetspark.wire.subjects import check_subject
+
+__all__ = ["Options", "Path", "Secret"]
+
+Secret: TypeAlias = str | Callable[[], str]
+Path: TypeAlias = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of `jetspark.connect`, which documents them for users."""
+
+    name: str = ""
+    connect_timeout: float = 5.0
+    request_timeout: float = 5.0
+    reconnect_wait: float = 0.1
+    max_reconnect_wait: float = 2.0
+    max_reconnect_attempts: int = -1
+    ping_interval: float = 20.0
+    max_outstanding_pings: int = 2
+    drain_timeout: float = 30.0
+    pending_size: int = 32 * 1024 * 1024
+    inbox_prefix: str = "_INBOX"
+    no_echo: bool = False
+    shuffle_servers: bool = True
+    discover_servers: bool = True
+
+    user: Secret | None = dataclasses.field(default=None, repr=False)
+    password: Secret | None = dataclasses.field(default=None, repr=False)
+    token: Secret | None = dataclasses.field(default=None, repr=False)
+    nkey_seed: Secret | None = dataclasses.field(default=None, repr=False)
+    nkey_seed_file: Path | None = None
+    credentials_file: Path | None = None
+    user_jwt: Callable[[], str] | None = dataclasses.field(default=None, repr=False)
+    sign: Callable[[bytes], bytes | Awaitable[bytes]] | None = dataclasses.field(default=None, repr=False)
+
+    tls: ssl.SSLContext | bool | None = None
+    tls_ca_file: Path | None = None
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    tls_hostname: str | None = None
+    tls_handshake_first: bool = False
+
+    on_disconnected: Listener | None = None
+    on_reconnected: Listener | None = None
+    on_closed: Listener | None = None
+    on_discovered: Listener | None = None
+    on_lame_duck: Listener | None = None
+    on_slow_consumer: Listener | None = None
+    on_error: Listener | None = None
+
+    def __post_init__(self) -> None:
+        for option in (
+            "connect_timeout",
+            "request_timeout",
+            "reconnect_wait",
+            "max_reconnect_wait",
+            "ping_interval",
+            "drain_timeout",
+        ):
+            _check_number(option, getattr(self, option), above=0)
+        _check_number("max_outstanding_pings", self.max_outstanding_pings, above=0, whole=True)
+        _check_number("pending_size", self.pending_size, above=-1, whole=True)
+        _check_number("max_reconnect_attempts", self.max_reconnect_attempts, above=-2, whole=True)
+        check_subject(self.inbox_prefix, "inbox_prefix")
+        if any(ord(character) < 32 for character in self.name):
+            raise UsageError("name has control characters in it")
+        self._check_credentials()
+        self._check_tls()
+
+    def _check_credentials(self) -> None:
+        given = [
+            option
+            for option in ("user", "token", "nkey_seed", "nkey_seed_file", "credentials_file", "user_jwt")
+            if getattr(self, option) is not None
+        ]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} exclude each other: choose one way to authenticate")
+        if self.password is not None and self.user is None:
+            raise UsageError("password needs user")
+        if self.user_jwt is not None and self.sign is None:
+            raise UsageError("user_jwt needs sign, which signs the server's nonce")
+        if self.sign is not None and self.user_jwt is None:
+            raise UsageError("sign needs user_jwt")
+
+    def _check_tls(self) -> None:
+        files = [o for o in ("tls_ca_file", "tls_cert_file", "tls_key_file") if getattr(self, o) is not None]
+        if self.tls is False and (files or self.tls_handshake_first):
+            raise UsageError("tls=False contradicts the other tls options")
+        if isinstance(self.tls, ssl.SSLContext) and files:
+            raise UsageError(f"{files[0]} has no effect on a ready-made SSLContext: load it there")
+        if self.tls_key_file is not None and self.tls_cert_file is None:
+            raise UsageError("tls_key_file needs tls_cert_file")
+
+    @property
+    def wants_tls(self) -> bool:
+        """Whether the user asked for TLS, so that a connection without it must fail."""
+        return bool(self.tls or self.tls_ca_file or self.tls_cert_file or self.tls_handshake_first)
+
+
+def _check_number(option: str, value: object, *, above: int, whole: bool = False) -> None:
+    kinds: tuple[type, ...] = (int,) if whole else (int, float)
+    # `not (value > above)` also refuses NaN.
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (value > above and isinstance(value, kinds))
+    ):
+        kind = "a whole number" if whole else "seconds"
+        raise UsageError(f"{option} must be {kind} greater than {above}, not {value!r}")

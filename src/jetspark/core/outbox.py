@@ -1,0 +1,165 @@
+"""What waits to be written: frames in order, joined once per turn of the loop, bounded, with back-pressure.
+
+The outbox outlives the transports. While there is none, published frames stay here; when a transport
+breaks, what was not yet handed to it stays too (frames that set up the session do not: they are made
+anew for every session). So nothing is lost silently: it is written, kept, or refused with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Final, Protocol
+
+from jetspark.core.signal import Signal
+from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
+
+__all__ = ["DONE", "Outbox"]
+
+#: From this many waiting bytes on, whoever awaits a write lets the loop turn (and the socket drain) first.
+_TURN: Final = 64 * 1024
+#: From this many on, they are handed to the transport within the turn: its writer does not await.
+_INLINE: Final = 1024 * 1024
+
+
+class Sink(Protocol):
+    """Where the outbox writes to: a transport."""
+
+    @property
+    def writable(self) -> bool: ...
+
+    def write(self, data: bytes) -> None: ...
+
+
+class _Done:
+    """The awaitable of a write that needs no waiting."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return iter(())  # type: ignore[return-value]
+
+
+class _Drained:
+    """The awaitable of a write that should wait. Dropping it unawaited is fine, unlike a coroutine."""
+
+    __slots__ = ("_outbox",)
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __await__(self) -> Generator[None, None, None]:
+        return self._outbox._drained().__await__()
+
+
+DONE: Final[Awaitable[None]] = _Done()
+
+
+class Outbox:
+    """The write side of a connection."""
+
+    __slots__ = (
+        "_closed",
+        "_drain_timeout",
+        "_frames",
+        "_limit",
+        "_loop",
+        "_scheduled",
+        "_signal",
+        "_sink",
+        "size",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, drain_timeout: float) -> None:
+        self._loop = loop
+        self._limit = limit
+        self._drain_timeout = drain_timeout
+        self._frames: list[bytes] = []
+        self._sink: Sink | None = None
+        self._scheduled = False
+        self._signal = Signal()
+        self._closed: Error | None = None
+        #: Bytes that wait here, whether connected or not.
+        self.size = 0
+
+    def write(self, frame: bytes) -> Awaitable[None]:
+        """Take whole frames to write. Awaiting the result waits for back-pressure; it need not be awaited.
+
+        Raises `OutboundBufferFull` when the limit is reached; the frame was not taken then.
+        """
+        size = self.size + len(frame)
+        if size > self._limit:
+            if self._closed is not None:
+                raise ConnectionClosed("the connection is closed") from self._closed
+            self.flush()
+            size = self.size + len(frame)
+            if size > self._limit:
+                raise OutboundBufferFull(
+                    f"{self.size} bytes wait to be written, {self._limit} are allowed",
+                    hint="Await publish() so that it can wait for the network, or raise `pending_size`",
+                )
+        self.size = size
+        self._frames.append(frame)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+        if size < _TURN:
+            return DONE
+        if size >= _INLINE:
+            self.flush()
+        return _Drained(self)
+
+    def write_control(self, frame: bytes) -> None:
+        """Take a frame of the session itself: small, and not subject to the limit."""
+        self.size += len(frame)
+        self._frames.append(frame)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Hand everything to the transport, if there is one and it takes more."""
+        self._scheduled = False
+        sink = self._sink
+        if sink is None or not self._frames or not sink.writable:
+            return
+        frames, self._frames = self._frames, []
+        self.size = 0
+        sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        self._signal.wake()
+
+    def attach(self, sink: Sink) -> None:
+        """Write to `sink` from now on, beginning with what waits."""
+        self._sink = sink
+        self.flush()
+
+    def detach(self) -> None:
+        """Stop writing; keep what was published, drop what belonged to the session."""
+        self._sink = None
+        self._frames = [frame for frame in self._frames if frame.startswith((b"PUB ", b"HPUB "))]
+        self.size = sum(map(len, self._frames))
+
+    def close(self, error: Error) -> None:
+        """Drop everything; whoever waits for back-pressure gets `error`."""
+        self._sink = None
+        self._closed = error
+        self._limit = -1
+        self._frames = []
+        self.size = 0
+        self._signal.wake()
+
+    async def _drained(self) -> None:
+        await asyncio.sleep(0)
+        if self.size < _TURN:
+            return
+        deadline = self._loop.time() + self._drain_timeout
+        while self.size >= _TURN:
+            if self._closed is not None:
+                raise ConnectionClosed(
+                    "the connection closed before everything was written"
+                ) from self._closed
+            if not await self._signal.wait(deadline - self._loop.time()) and self.size >= _TURN:
+                raise Timeout(
+                    f"{self.size} bytes still wait to be written after {self._drain_timeout} s",
+                    hint="The server does not take them, or the connection is down; they stay queued",
+                )

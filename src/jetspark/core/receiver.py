@@ -1,0 +1,41 @@
+"""`Receiver`: where the messages of one subscription id go, and what it learns of the connection's life.
+
+Subscriptions, the inbox of requests, and the pulls and publishers of JetStream are receivers. All
+methods are called by the session, in the event loop, and must not block.
+"""
+
+from __future__ import annotations
+
+from jetspark.errors import Error
+from jetspark.wire.frames import MsgFrame
+
+__all__ = ["Receiver"]
+
+
+class Receiver:
+    """The base of everything that receives messages."""
+
+    def __init__(self, sid: bytes, subject_filter: bytes, queue_group: bytes = b"") -> None:
+        self.sid = sid
+        self.subject_filter = subject_filter
+        self.queue_group = queue_group
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Take messages, in order: all of a read that belong here and follow each other."""
+        raise NotImplementedError
+
+    def remaining(self) -> int | None:
+        """How many messages are still wanted; None without a limit."""
+        return None
+
+    def disconnected(self) -> None:
+        """The connection broke; it is being restored."""
+
+    def reconnected(self) -> None:
+        """The connection is back and the subscription restored."""
+
+    def publish_refused(self, subject: str, error: Error) -> None:
+        """The server does not permit publishing to `subject`."""
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will come any more: the connection is closed, or the server refused the subscription."""

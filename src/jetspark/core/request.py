@@ -1,0 +1,97 @@
+"""Requests: one wildcard inbox for all of them, a token each, and a future that waits for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jetspark.core.message import Msg
+from jetspark.core.receiver import Receiver
+from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import has_status, parse_status
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["Requests"]
+
+
+class Requests(Receiver):
+    """The receiver of all answers. Subscribed when the first request is made."""
+
+    def __init__(self, connection: Connection, sid: bytes, prefix: str) -> None:
+        super().__init__(sid, f"{prefix}.*".encode())
+        self.prefix = prefix
+        self._connection = connection
+        self._tokens = itertools.count(1)
+        self._waiting: dict[bytes, tuple[str, asyncio.Future[Msg]]] = {}
+
+    def open(self, subject: str) -> tuple[str, bytes, asyncio.Future[Msg]]:
+        """Prepare a request: its reply subject, its token, and the future of the answer."""
+        token = b"%d" % next(self._tokens)
+        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = (subject, future)
+        return f"{self.prefix}.{token.decode()}", token, future
+
+    async def wait(self, subject: str, token: bytes, future: asyncio.Future[Msg], timeout: float) -> Msg:
+        """The answer, or `Timeout`, `NoResponders`, `ConnectionLost`, `ConnectionClosed`."""
+        timer = asyncio.get_running_loop().call_later(max(timeout, 0.0), _expire, future, subject, timeout)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            self._waiting.pop(token, None)
+
+    def abandon(self, token: bytes) -> None:
+        """The request was not sent."""
+        self._waiting.pop(token, None)
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Hand each answer to its request; answers that nobody waits for any more are dropped."""
+        start = len(self.prefix) + 1
+        for frame in frames:
+            subject, future = self._waiting.pop(frame.subject[start:], ("", None))
+            if future is None or future.done():
+                continue
+            if not frame.data and has_status(frame.header) and parse_status(frame.header)[0] == 503:
+                future.set_exception(
+                    NoResponders(
+                        f"nobody listens on {subject!r}", hint="Is the service running, and in this account?"
+                    )
+                )
+            else:
+                future.set_result(Msg(frame, self._connection))
+
+    def disconnected(self) -> None:
+        """Whether the server saw the requests under way is unknown: they fail instead of hanging."""
+        self._fail_all(
+            lambda subject: ConnectionLost(
+                f"the connection broke while waiting for the answer on {subject!r}",
+                hint="It reconnects by itself. Repeat the request if it can be repeated",
+            )
+        )
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will be answered any more."""
+        self._fail_all(lambda _: error or ConnectionClosed("the connection was closed during a request"))
+
+    def publish_refused(self, subject: str, error: Error) -> None:
+        """The server does not allow requests on `subject`: no answer will come."""
+        for token, (asked, future) in list(self._waiting.items()):
+            if asked == subject and not future.done():
+                future.set_exception(error)
+                self._waiting.pop(token, None)
+
+    def _fail_all(self, make_error: Callable[[str], Error]) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for subject, future in waiting.values():
+            if not future.done():
+                future.set_exception(make_error(subject))
+
+
+def _expire(future: asyncio.Future[Msg], subject: str, timeout: float) -> None:
+    if not future.done():
+        future.set_exception(Timeout(f"no answer on {subject!r} within {timeout} s"))

@@ -1,0 +1,227 @@
+"""The session: who receives which messages, what is written, and whether the server still answers.
+
+It outlives the transports. `attach` begins on a new transport with the receivers and the outbox it
+has; `detach` leaves both standing for the next one. Why and when that happens is the connection's
+business (`connection.py`); this file knows neither servers nor states.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
+from typing import cast
+
+from jetspark.core.outbox import Outbox
+from jetspark.core.receiver import Receiver
+from jetspark.core.transport import Transport
+from jetspark.errors import ConnectionLost, Error, StaleConnection, Timeout
+from jetspark.wire import encode
+from jetspark.wire.frames import ErrFrame, InfoFrame, MsgFrame, OkFrame, PingFrame, PongFrame
+from jetspark.wire.parser import AnyFrame
+
+__all__ = ["Session"]
+
+_sid = attrgetter("sid")
+
+
+class Session:
+    """Everything between the transport and the receivers."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        *,
+        ping_interval: float,
+        max_outstanding_pings: int,
+        on_info: Callable[[InfoFrame], None],
+        on_err: Callable[[ErrFrame], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ping_interval = ping_interval
+        self._max_outstanding_pings = max_outstanding_pings
+        self._on_info = on_info
+        self._on_err = on_err
+        self._sids = itertools.count(1)
+        self._receivers: dict[bytes, Receiver] = {}
+        #: One entry per PING that was not answered: who waits for it, or None for the timer's.
+        self._pongs: deque[asyncio.Future[None] | None] = deque()
+        self._outstanding_pings = 0
+        self._ping_timer: asyncio.TimerHandle | None = None
+        self._bytes_received = 0
+        self._bytes_sent = 0
+        self.messages_received = 0
+        self.outbox = outbox
+        #: The transport in use, if any.
+        self.transport: Transport | None = None
+
+    # --- transports
+
+    @property
+    def attached(self) -> bool:
+        """Whether there is a transport."""
+        return self.transport is not None
+
+    def attach(
+        self, transport: Transport, on_lost: Callable[[Exception | None], None], *, reconnected: bool
+    ) -> None:
+        """Go on over `transport`: subscriptions first, then what waits to be published."""
+        self.transport = transport
+        restored = []
+        for receiver in list(self._receivers.values()):
+            restored.append(encode.sub(receiver.subject_filter, receiver.queue_group, receiver.sid))
+            remaining = receiver.remaining()
+            if remaining is not None:
+                restored.append(encode.unsub(receiver.sid, remaining))
+        if restored:
+            transport.write(b"".join(restored))
+        transport.on_writable = self.outbox.flush  # type: ignore[method-assign]
+        self.outbox.attach(transport)
+        self._ping_timer = self._loop.call_later(self._ping_interval, self._ping)
+        transport.start(self.receive, on_lost)
+        if reconnected:
+            for receiver in self.receivers:
+                receiver.reconnected()
+
+    def detach(self) -> None:
+        """The transport is gone. Flushes fail; the rest waits for the next one."""
+        if self.transport is not None:
+            self._bytes_received += self.transport.bytes_received
+            self._bytes_sent += self.transport.bytes_sent
+            self.transport = None
+        self.outbox.detach()
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+        self._outstanding_pings = 0
+        pongs, self._pongs = self._pongs, deque()
+        for waiter in pongs:
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(ConnectionLost("the connection broke during a flush"))
+        for receiver in self.receivers:
+            receiver.disconnected()
+
+    def close(self, error: Error, *, failed: bool) -> None:
+        """End everything. Receivers learn `error` after what they have buffered when it `failed`."""
+        self.detach()
+        self.outbox.close(error)
+        receivers, self._receivers = self._receivers, {}
+        for receiver in receivers.values():
+            receiver.closed(error if failed else None)
+
+    @property
+    def bytes_received(self) -> int:
+        return self._bytes_received + (self.transport.bytes_received if self.transport else 0)
+
+    @property
+    def bytes_sent(self) -> int:
+        return self._bytes_sent + (self.transport.bytes_sent if self.transport else 0)
+
+    # --- receivers
+
+    @property
+    def receivers(self) -> list[Receiver]:
+        """All that is subscribed."""
+        return list(self._receivers.values())
+
+    def new_sid(self) -> bytes:
+        """A subscription id that this session never used."""
+        return b"%d" % next(self._sids)
+
+    def add(self, receiver: Receiver) -> None:
+        """Subscribe. The receiver is restored after every reconnect until it is removed."""
+        self._receivers[receiver.sid] = receiver
+        if self.transport is not None:
+            frame = encode.sub(receiver.subject_filter, receiver.queue_group, receiver.sid)
+            remaining = receiver.remaining()
+            if remaining is not None:
+                frame += encode.unsub(receiver.sid, remaining)
+            self.outbox.write_control(frame)
+
+    def forget(self, receiver: Receiver) -> None:
+        """The server has ended the subscription by itself, or will never hear of it again."""
+        self._receivers.pop(receiver.sid, None)
+
+    def unsubscribe(self, receiver: Receiver) -> None:
+        """Tell the server; what is under way still arrives until the receiver is forgotten."""
+        if self.transport is not None and receiver.sid in self._receivers:
+            self.outbox.write_control(encode.unsub(receiver.sid))
+
+    def refuse(self, verb: str, subject: str, error: Error) -> None:
+        """The server does not permit to `publish` to a subject, or a `subscription` to it."""
+        for receiver in self.receivers:
+            if verb == "publish":
+                receiver.publish_refused(subject, error)
+            elif receiver.subject_filter.decode("utf-8", "surrogateescape") == subject:
+                self.forget(receiver)
+                receiver.closed(error)
+
+    # --- frames
+
+    def receive(self, frames: list[AnyFrame]) -> None:
+        """Dispatch what one read brought: each receiver is called once per run of its messages."""
+        for sid, run in groupby(frames, _sid):
+            if sid is None:
+                for frame in run:
+                    self._control(frame)
+                continue
+            messages = cast("list[MsgFrame]", list(run))
+            self.messages_received += len(messages)
+            receiver = self._receivers.get(sid)
+            if receiver is not None:
+                receiver.deliver(messages)
+
+    def _control(self, frame: AnyFrame) -> None:
+        match frame:
+            case PingFrame():
+                if self.transport is not None:
+                    self.transport.write(encode.PONG)
+            case PongFrame():
+                self._outstanding_pings = 0
+                if self._pongs and (waiter := self._pongs.popleft()) is not None and not waiter.done():
+                    waiter.set_result(None)
+            case InfoFrame():
+                self._on_info(frame)
+            case ErrFrame():
+                self._on_err(frame)
+            case OkFrame():
+                pass
+
+    # --- pings
+
+    def _ping(self) -> None:
+        """On a timer whatever the traffic: a dead peer is found even while we only write."""
+        if self.transport is None:
+            return
+        if self._outstanding_pings >= self._max_outstanding_pings:
+            self.transport.fail(
+                StaleConnection(
+                    f"{self._outstanding_pings} pings, {self._ping_interval} s apart, were not answered"
+                )
+            )
+            return
+        self._outstanding_pings += 1
+        self._pongs.append(None)
+        self.outbox.write_control(encode.PING)
+        self._ping_timer = self._loop.call_later(self._ping_interval, self._ping)
+
+    async def flush(self, timeout: float) -> None:
+        """Return when the server has processed everything written before.
+
+        Raises `Timeout`, and `ConnectionLost` when the connection breaks meanwhile.
+        """
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._pongs.append(waiter)
+        self.outbox.write_control(encode.PING)
+        timer = self._loop.call_later(max(timeout, 0.0), _expire, waiter, timeout)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+
+
+def _expire(waiter: asyncio.Future[None], timeout: float) -> None:
+    if not waiter.done():
+        waiter.set_exception(Timeout(f"the server did not confirm a flush within {timeout:.3g} s"))

@@ -1,0 +1,271 @@
+"""A subscription: the bounded queue between the connection and whoever reads it.
+
+Messages are taken by `next()`, by `async for`, or by a callback in a task of the subscription, one
+after the other. What does not fit is dropped and reported: core NATS promises at most once, and memory
+stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+from jetspark.core.events import Event
+from jetspark.core.message import Msg
+from jetspark.core.receiver import Receiver
+from jetspark.core.signal import Signal
+from jetspark.errors import Error, SlowConsumer, SubscriptionClosed, Timeout, UsageError
+from jetspark.wire.frames import MsgFrame
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["Callback", "Subscription"]
+
+#: A plain or coroutine function that handles one message.
+Callback: TypeAlias = Callable[[Msg], Awaitable[None] | None]
+
+_data = attrgetter("data")
+#: A plain callback that never awaits lets the loop turn after so many messages.
+_TURN = 256
+
+
+class Subscription(Receiver):
+    """What `Connection.subscribe` returns. Read it with `next()` or `async for`, unless it has a callback."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        sid: bytes,
+        subject: bytes,
+        queue: bytes,
+        *,
+        callback: Callback | None,
+        max_msgs: int | None,
+        pending_msgs_limit: int,
+        pending_bytes_limit: int,
+    ) -> None:
+        super().__init__(sid, subject, queue)
+        self._connection = connection
+        self._max_msgs = max_msgs
+        self._pending_msgs_limit = pending_msgs_limit
+        self._pending_bytes_limit = pending_bytes_limit
+        self._pending: deque[MsgFrame] = deque()
+        self._pending_bytes = 0
+        self._received = 0
+        self._dropped = 0
+        self._slow = False
+        self._arrived = Signal()
+        self._closed = False
+        self._error: Error | None = None
+        self._task: asyncio.Task[None] | None = None
+        if callback is not None:
+            self._task = asyncio.create_task(
+                self._run(callback), name=f"jetspark-subscription-{self.subject}"
+            )
+
+    @property
+    def subject(self) -> str:
+        """The subject, possibly with wildcards, that was subscribed to."""
+        return self.subject_filter.decode("utf-8", "surrogateescape")
+
+    @property
+    def queue(self) -> str:
+        """The queue group; empty without one."""
+        return self.queue_group.decode()
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that arrived and were not read yet."""
+        return len(self._pending)
+
+    @property
+    def pending_bytes(self) -> int:
+        """The size of their payloads."""
+        return self._pending_bytes
+
+    @property
+    def received(self) -> int:
+        """Messages that arrived, dropped ones included."""
+        return self._received
+
+    @property
+    def dropped(self) -> int:
+        """Messages that were dropped because the subscription was full."""
+        return self._dropped
+
+    @property
+    def active(self) -> bool:
+        """Whether further messages can arrive. Buffered ones can be read in any case."""
+        return not self._closed
+
+    # --- reading
+
+    async def next(self, timeout: float | None = None) -> Msg:
+        """The next message.
+
+        Raises `Timeout` after `timeout` seconds (by default the connection's `request_timeout`), and
+        `SubscriptionClosed`, or the error that closed it, when no more can come.
+        """
+        if self._task is not None:
+            raise UsageError("this subscription has a callback: its messages go there")
+        if not self._pending:
+            loop = asyncio.get_running_loop()
+            seconds = self._connection.options.request_timeout if timeout is None else timeout
+            deadline = loop.time() + seconds
+            while not self._pending:
+                self._raise_if_closed()
+                if not await self._arrived.wait(deadline - loop.time()) and not self._pending:
+                    raise Timeout(f"no message on {self.subject!r} within {seconds} s")
+        return self._take()
+
+    def __aiter__(self) -> Subscription:
+        if self._task is not None:
+            raise UsageError("this subscription has a callback: its messages go there")
+        return self
+
+    async def __anext__(self) -> Msg:
+        while not self._pending:
+            if self._closed:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            await self._arrived.wait(None)
+        return self._take()
+
+    def _take(self) -> Msg:
+        frame = self._pending.popleft()
+        self._pending_bytes -= len(frame.data)
+        return Msg(frame, self._connection)
+
+    def _raise_if_closed(self) -> None:
+        if self._closed:
+            raise self._error or SubscriptionClosed(f"the subscription to {self.subject!r} is closed")
+
+    # --- ending
+
+    async def unsubscribe(self) -> None:
+        """Stop at once. What is buffered can still be read; a callback is not called again."""
+        self._connection.session.unsubscribe(self)
+        self._connection.session.forget(self)
+        self._close(None)
+        if self._task is not None:
+            self._pending.clear()
+            self._pending_bytes = 0
+            await self.join(None)
+
+    async def drain(self) -> None:
+        """Stop without loss: take what is under way, hand it out, then end.
+
+        Returns when everything has arrived, and a callback has handled it all. `async for` goes on over
+        what is buffered, then ends. Raises `Timeout` after the connection's `drain_timeout`.
+        """
+        if self._closed:
+            return
+        deadline = asyncio.get_running_loop().time() + self._connection.options.drain_timeout
+        await self._connection.drain_subscriptions([self], deadline)
+
+    async def __aenter__(self) -> Subscription:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.unsubscribe()
+
+    # --- for the connection
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Queue what arrived, drop and report what does not fit, wake the readers once."""
+        self._received += len(frames)
+        if self._max_msgs is not None and self._received >= self._max_msgs:
+            del frames[len(frames) - (self._received - self._max_msgs) :]
+            self._connection.session.forget(self)
+            self._closed = True
+        size = sum(map(len, map(_data, frames)))
+        if (
+            len(self._pending) + len(frames) > self._pending_msgs_limit
+            or self._pending_bytes + size > self._pending_bytes_limit
+        ):
+            frames, size = self._shorten(frames)
+        self._pending.extend(frames)
+        self._pending_bytes += size
+        self._arrived.wake()
+
+    def remaining(self) -> int | None:
+        """How many messages it still wants; None without a limit."""
+        return None if self._max_msgs is None else self._max_msgs - self._received
+
+    def end(self) -> None:
+        """Everything has arrived: readers get what is buffered, then the end."""
+        self._close(None)
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will come any more: readers get what is buffered, then `error` or the end."""
+        self._close(error)
+
+    def _shorten(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], int]:
+        """Keep what fits; tell about the rest once, until the reader has caught up."""
+        if self._slow and len(self._pending) < self._pending_msgs_limit // 2:
+            self._slow = False
+        room = self._pending_msgs_limit - len(self._pending)
+        space = self._pending_bytes_limit - self._pending_bytes
+        fitting: list[MsgFrame] = []
+        size = 0
+        for frame in frames[: max(room, 0)]:
+            if size + len(frame.data) > space:
+                break
+            size += len(frame.data)
+            fitting.append(frame)
+        self._dropped += len(frames) - len(fitting)
+        if not self._slow:
+            self._slow = True
+            self._connection.report(
+                SlowConsumer(
+                    f"the subscription to {self.subject!r} is full and drops messages",
+                    subject=self.subject,
+                    dropped=self._dropped,
+                    hint="Read faster, share the work in a queue group, or raise the pending limits",
+                ),
+                Event.SLOW_CONSUMER,
+            )
+        return fitting, size
+
+    def _close(self, error: Error | None) -> None:
+        if not self._closed:
+            self._closed = True
+            self._error = error
+        self._arrived.wake()
+
+    async def join(self, timeout: float | None) -> bool:
+        """Wait until a callback has handled everything, unless it is the callback that asks."""
+        task = self._task
+        if task is None or task is asyncio.current_task():
+            return True
+        done, _ = await asyncio.wait([task], timeout=timeout)
+        return bool(done)
+
+    def cancel(self) -> None:
+        """Stop a callback where it is, unless it is the callback that asks."""
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+
+    async def _run(self, callback: Callback) -> None:
+        handled = 0
+        while True:
+            while not self._pending:
+                if self._closed:
+                    return
+                await self._arrived.wait(None)
+            message = self._take()
+            try:
+                outcome = callback(message)
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except Exception as error:
+                self._connection.report(error, Event.ERROR)
+            handled += 1
+            if handled % _TURN == 0:
+                await asyncio.sleep(0)

@@ -1,0 +1,136 @@
+"""One TCP or TLS connection to one server: the asyncio protocol around the parser.
+
+The read side parses what arrived in one pass and hands all frames over in one call. Until `start()`
+the frames are kept for the handshake, which takes them one by one. The write side tells the outbox
+whether the socket keeps up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, cast
+
+from jetspark.core.signal import Signal
+from jetspark.errors import ConnectionLost, RemoteProtocolError, Timeout
+from jetspark.wire.parser import AnyFrame, Parser
+
+__all__ = ["Transport"]
+
+#: Bytes in asyncio's own buffer at which writing pauses. What waits beyond stays in the outbox,
+#: where it survives a reconnect.
+_HIGH_WATER: Final = 512 * 1024
+
+
+class Transport(asyncio.Protocol):
+    """Reads frames, writes bytes. `on_lost` is called once, when the connection is gone."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._parser = Parser()
+        self._transport: asyncio.Transport | None = None
+        self._early: list[AnyFrame] = []
+        self._arrived = Signal()
+        self._on_frames: Callable[[list[AnyFrame]], None] = self._keep
+        self._on_lost: Callable[[Exception | None], None] | None = None
+        self._error: Exception | None = None
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self.writable = True
+        self.bytes_received = 0
+        self.bytes_sent = 0
+
+    # --- for the connection
+
+    def start(
+        self, on_frames: Callable[[list[AnyFrame]], None], on_lost: Callable[[Exception | None], None]
+    ) -> None:
+        """The handshake is over: from now on frames and the loss of the connection are reported."""
+        self._on_frames = on_frames
+        self._on_lost = on_lost
+        early, self._early = self._early, []
+        if early:
+            on_frames(early)
+        if self.closed.done():
+            on_lost(self._error)
+
+    def write(self, data: bytes) -> None:
+        """Write bytes; never blocks. Look at `writable` before writing much."""
+        if self._transport is not None and not self.closed.done():
+            self.bytes_sent += len(data)
+            self._transport.write(data)
+
+    async def next_frame(self, deadline: float) -> AnyFrame:
+        """The next frame of the handshake. Raises `Timeout`, or why the connection is gone."""
+        while not self._early:
+            if self.closed.done():
+                raise self._error or ConnectionLost("the server closed the connection")
+            if not await self._arrived.wait(deadline - self._loop.time()) and not self._early:
+                raise Timeout("the server did not answer in time")
+        return self._early.pop(0)
+
+    async def start_tls(self, context: ssl.SSLContext, hostname: str, timeout: float) -> None:
+        """Turn the connection into TLS. Whatever the server sent in the clear beyond INFO is refused."""
+        if self._early or self._parser.buffered:
+            raise RemoteProtocolError("the server sent more than INFO before the TLS handshake")
+        assert self._transport is not None
+        upgraded = await self._loop.start_tls(
+            self._transport, self, context, server_hostname=hostname, ssl_handshake_timeout=max(timeout, 0.01)
+        )
+        self.connection_made(upgraded)
+
+    def fail(self, error: Exception) -> None:
+        """Break the connection because of `error`, without waiting for what is unsent."""
+        if self._error is None:
+            self._error = error
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self, timeout: float) -> None:
+        """Write out what is buffered, close, and wait for it; abort when `timeout` seconds pass."""
+        if self._transport is None:
+            return
+        self._transport.close()
+        done, _ = await asyncio.wait([self.closed], timeout=timeout)
+        if not done:
+            self._transport.abort()
+            await asyncio.wait([self.closed], timeout=1.0)
+
+    # --- for asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport | None) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+
+    def data_received(self, data: bytes) -> None:
+        self.bytes_received += len(data)
+        try:
+            frames = self._parser.feed(data)
+        except RemoteProtocolError as error:
+            self.fail(error)
+            return
+        if frames:
+            self._on_frames(frames)
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self.on_writable()
+
+    def on_writable(self) -> None:
+        """Called when the socket takes more again; the connection replaces it with the outbox's flush."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.closed.done():
+            return
+        self._error = self._error or exc
+        self.closed.set_result(None)
+        self._arrived.wake()
+        if self._on_lost is not None:
+            self._on_lost(self._error)
+
+    def _keep(self, frames: list[AnyFrame]) -> None:
+        self._early += frames
+        self._arrived.wake()
