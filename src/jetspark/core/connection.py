@@ -61,6 +61,7 @@ class Connection:
         self.session: Session = self._link.session
         self._loop = asyncio.get_running_loop()
         self._requests: Requests | None = None
+        self._write = self.session.outbox.write
         self._published = 0
         self._draining = False
         self._publishing = True
@@ -178,7 +179,7 @@ class Connection:
                 f"the message has {size} bytes, the server takes {max_payload}",
                 hint="Split it, or raise max_payload in the server's configuration",
             )
-        written = self.session.outbox.write(frame)
+        written = self._write(frame)
         self._published += 1
         return written
 

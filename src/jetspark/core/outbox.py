@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
 
-__all__ = ["DONE", "Outbox"]
+__all__ = ["Outbox"]
 
 #: From this many waiting bytes on, whoever awaits a write lets the loop turn (and the socket drain) first.
 _TURN: Final = 64 * 1024
@@ -31,15 +31,6 @@ class Sink(Protocol):
     def write(self, data: bytes) -> None: ...
 
 
-class _Done:
-    """The awaitable of a write that needs no waiting."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        return iter(())  # type: ignore[return-value]
-
-
 class _Drained:
     """The awaitable of a write that should wait. Dropping it unawaited is fine, unlike a coroutine."""
 
@@ -52,14 +43,12 @@ class _Drained:
         return self._outbox._drained().__await__()
 
 
-DONE: Final[Awaitable[None]] = _Done()
-
-
 class Outbox:
     """The write side of a connection."""
 
     __slots__ = (
         "_closed",
+        "_done",
         "_drain_timeout",
         "_frames",
         "_limit",
@@ -74,6 +63,9 @@ class Outbox:
         self._loop = loop
         self._limit = limit
         self._drain_timeout = drain_timeout
+        # What most writes return: awaiting a future that is done costs next to nothing.
+        self._done: asyncio.Future[None] = loop.create_future()
+        self._done.set_result(None)
         self._frames: list[bytes] = []
         self._sink: Sink | None = None
         self._scheduled = False
@@ -104,7 +96,7 @@ class Outbox:
             self._scheduled = True
             self._loop.call_soon(self.flush)
         if size < _TURN:
-            return DONE
+            return self._done
         if size >= _INLINE:
             self.flush()
         return _Drained(self)

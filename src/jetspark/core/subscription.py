@@ -262,7 +262,7 @@ class Subscription(Receiver):
             message = self._take()
             try:
                 outcome = callback(message)
-                if inspect.isawaitable(outcome):
+                if outcome is not None and inspect.isawaitable(outcome):
                     await outcome
             except Exception as error:
                 self._connection.report(error, Event.ERROR)

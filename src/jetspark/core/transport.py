@@ -71,7 +71,7 @@ class Transport(asyncio.Protocol):
 
     async def start_tls(self, context: ssl.SSLContext, hostname: str, timeout: float) -> None:
         """Turn the connection into TLS. Whatever the server sent in the clear beyond INFO is refused."""
-        if self._early or self._parser.buffered:
+        if self._early or self._parser.buffered or self._parser.error:
             raise RemoteProtocolError("the server sent more than INFO before the TLS handshake")
         assert self._transport is not None
         upgraded = await self._loop.start_tls(
@@ -111,6 +111,8 @@ class Transport(asyncio.Protocol):
             return
         if frames:
             self._on_frames(frames)
+        if self._parser.error is not None:
+            self.fail(self._parser.error)
 
     def pause_writing(self) -> None:
         self.writable = False

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Final
 
 from jetspark.errors import UsageError
 
 __all__ = [
+    "MAX_SUBJECT",
     "check_filter",
     "check_name",
     "check_queue",
@@ -20,6 +22,9 @@ __all__ = [
     "subject_matches",
     "subjects_overlap",
 ]
+
+#: The server takes control lines of 4096 bytes: a subject, a reply subject, and sizes.
+MAX_SUBJECT: Final = 2000
 
 # Whitespace and control characters, as Unicode sees them: the server splits on ASCII only, but a
 # non-breaking space in a subject is never what its author meant.
@@ -73,6 +78,10 @@ def _encode(pattern: re.Pattern[str], text: str, argument: str, accepted: str) -
         raise UsageError(f"{argument} must be a str, not {type(text).__name__}")
     if pattern.fullmatch(text) is None:
         raise UsageError(f"{argument} {text!r} is not valid; accepted: {accepted.strip()}")
+    if len(text) > MAX_SUBJECT:
+        raise UsageError(
+            f"{argument} has {len(text)} characters, {MAX_SUBJECT} are accepted: {text[:32]!r}..."
+        )
     try:
         # A subject that was received may hold bytes that are no UTF-8; they go out as they came in.
         return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,31 @@
+"""`python -m bench [suite ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import platform
+
+SUITES = ("core",)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="jetspark beside its peers, in one run."
+    )
+    parser.add_argument("suites", nargs="*", help=f"which to run: {', '.join(SUITES)} (all)")
+    parser.add_argument("--messages", type=int, default=200_000, help="messages per measurement (200000)")
+    parser.add_argument("--size", type=int, default=128, help="bytes of a message (128)")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (5)")
+    arguments = parser.parse_args()
+    unknown = set(arguments.suites) - set(SUITES)
+    if unknown:
+        parser.error(f"unknown suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+    print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    for name in arguments.suites or SUITES:
+        asyncio.run(importlib.import_module(f"bench.{name}").run(arguments))
+
+
+if __name__ == "__main__":
+    main()
