@@ -25,8 +25,8 @@ Error                              everything below; carries `hint`, what the us
 ├── ServerNotFound                 no nats-server executable
 └── JetStreamError                 everything below is about JetStream
     ├── APIError                   the server refused; carries `code`, `err_code`, `description`
-    │   ├── StreamNotFound
-    │   ├── ConsumerNotFound
+    │   ├── StreamNotFound         there is no such stream
+    │   ├── ConsumerNotFound       there is no such consumer, or it was not used for too long
     │   ├── MessageNotFound        no message with this sequence or subject
     │   ├── StreamNameInUse        a stream of this name has another configuration
     │   ├── StreamSubjectOverlap   another stream stores these subjects
@@ -39,8 +39,8 @@ Error                              everything below; carries `hint`, what the us
     │   ├── TooManyRequests        the server has too much to do; try again later
     │   ├── InsufficientResources  no storage, memory or quota left
     │   ├── JetStreamUnavailable   no leader at the moment; try again
-    │   └── JetStreamNotEnabled    on this server
-    │       └── JetStreamNotEnabledForAccount
+    │   └── JetStreamNotEnabled    not on this server
+    │       └── JetStreamNotEnabledForAccount  not for this account
     ├── StatusError                a pull request ended badly; carries `status`, `description`
     │   ├── BadRequest             400, the request made no sense
     │   ├── ConsumerDeleted        409, somebody deleted the consumer

@@ -22,6 +22,12 @@ _TURN: Final = 64 * 1024
 _INLINE: Final = 1024 * 1024
 
 
+class SessionFrame(bytes):
+    """Frames that mean nothing to another session: dropped when the transport breaks, made anew after."""
+
+    __slots__ = ()
+
+
 class Sink(Protocol):
     """Where the outbox writes to: a transport."""
 
@@ -102,9 +108,9 @@ class Outbox:
         return _Drained(self)
 
     def write_control(self, frame: bytes) -> None:
-        """Take a frame of the session itself: small, and not subject to the limit."""
+        """Take frames of the session itself: small, not subject to the limit, not kept over a reconnect."""
         self.size += len(frame)
-        self._frames.append(frame)
+        self._frames.append(SessionFrame(frame))
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.flush)
@@ -128,7 +134,7 @@ class Outbox:
     def detach(self) -> None:
         """Stop writing; keep what was published, drop what belonged to the session."""
         self._sink = None
-        self._frames = [frame for frame in self._frames if frame.startswith((b"PUB ", b"HPUB "))]
+        self._frames = [frame for frame in self._frames if type(frame) is not SessionFrame]
         self.size = sum(map(len, self._frames))
 
     def close(self, error: Error) -> None:

@@ -78,15 +78,14 @@ def _encode(pattern: re.Pattern[str], text: str, argument: str, accepted: str) -
         raise UsageError(f"{argument} must be a str, not {type(text).__name__}")
     if pattern.fullmatch(text) is None:
         raise UsageError(f"{argument} {text!r} is not valid; accepted: {accepted.strip()}")
-    if len(text) > MAX_SUBJECT:
-        raise UsageError(
-            f"{argument} has {len(text)} characters, {MAX_SUBJECT} are accepted: {text[:32]!r}..."
-        )
     try:
         # A subject that was received may hold bytes that are no UTF-8; they go out as they came in.
-        return text.encode("utf-8", "surrogateescape")
+        encoded = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise UsageError(f"{argument} {text!r} cannot be encoded") from None
+    if len(encoded) > MAX_SUBJECT:
+        raise UsageError(f"{argument} has {len(encoded)} bytes, {MAX_SUBJECT} are accepted: {text[:32]!r}...")
+    return encoded
 
 
 def subject_matches(pattern: str, subject: str) -> bool:

@@ -1,0 +1,1 @@
+"""JetStream over a connection: streams, consumers, messages, acknowledgements, publishing."""

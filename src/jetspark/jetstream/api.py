@@ -1,0 +1,149 @@
+"""The JetStream API: every subject it has, and the envelope of requests and answers.
+
+Nothing else in the package writes `$JS.API`. A call returns the answer's JSON object or raises
+`APIError`; what the object means is for `info.py` and `requests.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jetspark.errors import (
+    APIError,
+    ConnectionLost,
+    JetStreamNotEnabled,
+    NoResponders,
+    Timeout,
+    UsageError,
+)
+from jetspark.jetstream.model import Model, decode_object
+from jetspark.wire.subjects import check_name, check_subject
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["API", "DEFAULT_PREFIX", "Endpoint"]
+
+DEFAULT_PREFIX: Final = "$JS.API"
+#: Seconds between tries while nobody answers: a server that starts takes clients before it has JetStream.
+_RETRY_WAIT: Final = 0.25
+
+
+class Endpoint(NamedTuple):
+    """A subject of the API, after the prefix. `safe` ones change nothing and can be asked again."""
+
+    subject: str
+    safe: bool = False
+
+
+ACCOUNT_INFO: Final = Endpoint("INFO", safe=True)
+STREAM_CREATE: Final = Endpoint("STREAM.CREATE.{stream}")
+STREAM_UPDATE: Final = Endpoint("STREAM.UPDATE.{stream}")
+STREAM_INFO: Final = Endpoint("STREAM.INFO.{stream}", safe=True)
+STREAM_DELETE: Final = Endpoint("STREAM.DELETE.{stream}")
+STREAM_PURGE: Final = Endpoint("STREAM.PURGE.{stream}")
+STREAM_NAMES: Final = Endpoint("STREAM.NAMES", safe=True)
+STREAM_LIST: Final = Endpoint("STREAM.LIST", safe=True)
+STREAM_STEPDOWN: Final = Endpoint("STREAM.LEADER.STEPDOWN.{stream}")
+MSG_GET: Final = Endpoint("STREAM.MSG.GET.{stream}", safe=True)
+MSG_DELETE: Final = Endpoint("STREAM.MSG.DELETE.{stream}")
+DIRECT_GET: Final = Endpoint("DIRECT.GET.{stream}", safe=True)
+DIRECT_GET_LAST: Final = Endpoint("DIRECT.GET.{stream}.{subject}", safe=True)
+CONSUMER_CREATE: Final = Endpoint("CONSUMER.CREATE.{stream}.{consumer}")
+CONSUMER_CREATE_FILTERED: Final = Endpoint("CONSUMER.CREATE.{stream}.{consumer}.{subject}")
+CONSUMER_CREATE_UNNAMED: Final = Endpoint("CONSUMER.CREATE.{stream}")
+CONSUMER_CREATE_DURABLE: Final = Endpoint("CONSUMER.DURABLE.CREATE.{stream}.{consumer}")
+CONSUMER_INFO: Final = Endpoint("CONSUMER.INFO.{stream}.{consumer}", safe=True)
+CONSUMER_DELETE: Final = Endpoint("CONSUMER.DELETE.{stream}.{consumer}")
+CONSUMER_NAMES: Final = Endpoint("CONSUMER.NAMES.{stream}", safe=True)
+CONSUMER_LIST: Final = Endpoint("CONSUMER.LIST.{stream}", safe=True)
+CONSUMER_PAUSE: Final = Endpoint("CONSUMER.PAUSE.{stream}.{consumer}")
+CONSUMER_RESET: Final = Endpoint("CONSUMER.RESET.{stream}.{consumer}")
+CONSUMER_UNPIN: Final = Endpoint("CONSUMER.UNPIN.{stream}.{consumer}")
+CONSUMER_STEPDOWN: Final = Endpoint("CONSUMER.LEADER.STEPDOWN.{stream}.{consumer}")
+CONSUMER_NEXT: Final = Endpoint("CONSUMER.MSG.NEXT.{stream}.{consumer}")
+
+
+class API:
+    """The JetStream API of one account, reached through one connection."""
+
+    def __init__(
+        self, connection: Connection, *, domain: str | None, api_prefix: str | None, timeout: float
+    ) -> None:
+        if domain is not None and api_prefix is not None:
+            raise UsageError("domain and api_prefix exclude each other: a domain is a prefix")
+        if timeout <= 0:
+            raise UsageError(f"timeout must be more than 0 seconds, not {timeout!r}")
+        if domain is not None:
+            self.prefix = f"$JS.{check_name(domain, 'domain')}.API"
+        else:
+            self.prefix = (api_prefix or DEFAULT_PREFIX).rstrip(".")
+            check_subject(self.prefix, "api_prefix")
+        self.domain = domain
+        self.timeout = timeout
+        self.connection = connection
+
+    def subject(self, endpoint: Endpoint, *, stream: str = "", consumer: str = "", subject: str = "") -> str:
+        """The whole subject of an endpoint. Raises `UsageError` when a name could not be a token of it."""
+        if "{stream}" in endpoint.subject:
+            check_name(stream, "stream")
+        if "{consumer}" in endpoint.subject:
+            check_name(consumer, "consumer")
+        return f"{self.prefix}.{endpoint.subject.format(stream=stream, consumer=consumer, subject=subject)}"
+
+    async def call(
+        self,
+        endpoint: Endpoint,
+        body: Model | None = None,
+        *,
+        stream: str = "",
+        consumer: str = "",
+        subject: str = "",
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Ask, and return the answer's JSON object.
+
+        Raises `APIError` when the server refuses, `JetStreamNotEnabled` when nobody answers, `Timeout`, and,
+        for calls that change something, `ConnectionLost`.
+        """
+        target = self.subject(endpoint, stream=stream, consumer=consumer, subject=subject)
+        payload = body.to_json() if body is not None else b""
+        answer = decode_object(await self.ask(target, payload, safe=endpoint.safe, timeout=timeout))
+        error = answer.get("error")
+        if error is not None:
+            raise APIError.from_wire(error, stream=stream or None, consumer=consumer or None)
+        return answer
+
+    async def ask(self, subject: str, payload: bytes, *, safe: bool, timeout: float | None) -> bytes:
+        """The bytes of an answer. Tries again while nobody is there to answer, or when that is `safe`."""
+        loop = asyncio.get_running_loop()
+        seconds = self.timeout if timeout is None else timeout
+        deadline = loop.time() + seconds
+        while True:
+            try:
+                message = await self.connection.request(subject, payload, timeout=deadline - loop.time())
+            except Timeout:
+                raise Timeout(
+                    f"JetStream did not answer on {subject!r} within {seconds} s",
+                    hint="Check the permissions, `domain`, and whether the cluster has a leader",
+                ) from None
+            except NoResponders:
+                if not self._may_have_jetstream or loop.time() + _RETRY_WAIT >= deadline:
+                    raise JetStreamNotEnabled(
+                        f"nobody answers on {subject!r}",
+                        code=503,
+                        description="no responders",
+                        hint="Start nats-server with -js, or check `domain` and the account",
+                    ) from None
+                await asyncio.sleep(_RETRY_WAIT)
+            except ConnectionLost:
+                if not safe:
+                    raise
+            else:
+                return message.data
+
+    @property
+    def _may_have_jetstream(self) -> bool:
+        """Whether it is worth asking again. Of other domains and accounts nothing is known."""
+        return self.connection.server_info.jetstream or self.prefix != DEFAULT_PREFIX

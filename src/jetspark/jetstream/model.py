@@ -1,0 +1,352 @@
+"""The base of everything JetStream says and is told in JSON: `Model`, and how its values are written.
+
+A model is a frozen struct. Its type annotations say how each field goes on the wire, and this module is
+the only place that knows how:
+
+| annotation              | in Python                         | on the wire                       |
+|-------------------------|-----------------------------------|-----------------------------------|
+| `Duration`              | seconds, a float                  | nanoseconds, an integer           |
+| `datetime`              | with a time zone                  | RFC 3339; Go's zero time is `None` |
+| an `enum.StrEnum`       | a member, or an unknown raw string | the string                        |
+| `bytes`                 | bytes                             | base64                            |
+| a `Model`               | a model                           | an object                         |
+
+Three rules hold for all of them. Unknown fields of a newer server are kept in `extra` and written back,
+so that an update never loses them. A field that equals its default is not written: the server's default
+is ours, and servers refuse fields that they do not know. Models that a user constructs are checked, and
+models that the server sent are not, since a newer server may allow more.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import math
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self, Union, cast, get_args, get_origin
+
+import msgspec
+
+from jetspark.errors import RemoteProtocolError, UsageError
+
+__all__ = ["Duration", "Model", "UInt", "from_ns", "to_ns"]
+
+#: Seconds in Python, nanoseconds on the wire.
+Duration = Annotated[float, msgspec.Meta(extra={"unit": "ns"})]
+
+#: An unsigned 64-bit integer: the server cannot read a negative one.
+UInt = Annotated[int, msgspec.Meta(ge=0)]
+
+_INT64 = 2**63 - 1
+_GO_ZERO_TIME = "0001-01-01T00:00:00Z"
+_BELOW_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")
+
+
+def to_ns(seconds: float) -> int:
+    """Seconds as nanoseconds. Decimal, because 31536000.123 * 1e9 is not a whole number in floats."""
+    return round(Decimal(repr(float(seconds))) * 1_000_000_000)
+
+
+def from_ns(nanoseconds: int) -> float:
+    """Nanoseconds as seconds. Comes back from `to_ns` unchanged up to 48 days."""
+    return nanoseconds / 1_000_000_000
+
+
+class _Received(dict[str, Any]):
+    """The `extra` of a model that the server sent; it is how such a model knows that it is not checked."""
+
+
+class _ServerTime(datetime):
+    """A time that has more digits than a datetime. It is written as it was read.
+
+    The server refuses an update whose `opt_start_time` differs by a nanosecond.
+    """
+
+    #: Empty in what was computed from such a time.
+    wire: str = ""
+
+    def __repr__(self) -> str:
+        return repr(datetime.combine(self.date(), self.timetz()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _time_from_wire, (self.wire or _time_to_wire(self),)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        return self.__reduce__()
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON object of the JetStream API, as a frozen struct. Changed copies come from `replace`."""
+
+    #: Fields that this version of jetspark does not know, by their names on the wire.
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    #: Fields that are written even when they equal their default, because the server's differs.
+    _always_sent: ClassVar[frozenset[str]] = frozenset()
+    #: Keys of the envelope around an answer. They are no part of the model.
+    _envelope: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.extra, _Received):
+            self._check_types(_plan(type(self)))
+            self.check()
+
+    def __repr__(self) -> str:
+        values = ((field, getattr(self, field.name)) for field in _plan(type(self)))
+        told = [f"{field.name}={value!r}" for field, value in values if value != field.default]
+        if self.extra:
+            told.append(f"extra={dict(self.extra)!r}")
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def check(self) -> None:
+        """Raise `UsageError` if fields contradict each other or hold what the server refuses."""
+
+    def replace(self, **changes: object) -> Self:
+        """A copy with some fields changed, and checked, also when the original came from the server.
+
+        `msgspec.structs.replace` does the same without the checks for a model that the server sent.
+        """
+        changed = msgspec.structs.replace(self, **changes)
+        changed._check_types(field for field in _plan(type(self)) if field.name in changes)
+        changed.check()
+        return changed
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON object as a dict."""
+        wire = dict(self.extra)
+        for field in _plan(type(self)):
+            value = getattr(self, field.name)
+            if value is None or (value == field.default and field.name not in self._always_sent):
+                continue
+            wire[field.key] = field.codec.encode(value)
+        return wire
+
+    def to_json(self) -> bytes:
+        """The JSON object as bytes, ready to be sent."""
+        return msgspec.json.encode(self.to_wire())
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> Self:
+        """Read a JSON object of the server. Raises `RemoteProtocolError` if it cannot be this model."""
+        values: dict[str, Any] = {}
+        unknown = _Received(wire)
+        for field in _plan(cls):
+            value = unknown.pop(field.key, None)
+            if value is None:
+                continue
+            try:
+                decoded = field.codec.decode(value)
+            except (TypeError, ValueError, AttributeError) as error:
+                raise RemoteProtocolError(f"{cls.__name__}.{field.name} cannot be {value!r}") from error
+            if decoded is not None:
+                values[field.name] = decoded
+        for key in cls._envelope:
+            unknown.pop(key, None)
+        try:
+            return cls(**values, extra=unknown)
+        except TypeError as error:
+            raise RemoteProtocolError(f"{cls.__name__} is incomplete: {error}") from error
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Read the bytes of a JSON object. Raises `RemoteProtocolError` if it cannot be this model."""
+        return cls.from_wire(decode_object(data))
+
+    def _check_types(self, fields: Iterable[_Field]) -> None:
+        for field in fields:
+            value = getattr(self, field.name)
+            if value is None and field.optional:
+                continue
+            try:
+                accepted = field.codec.accept(value)
+            except (TypeError, ValueError):
+                self._refuse(field.name, f"is not accepted: it must be {field.codec.expects}")
+            if accepted is not value:
+                msgspec.structs.force_setattr(self, field.name, accepted)
+
+    def _refuse(self, field: str, why: str) -> NoReturn:
+        raise UsageError(f"{type(self).__name__}.{field}={getattr(self, field)!r} {why}")
+
+    def _argument(self, field: str) -> str:
+        return f"{type(self).__name__}.{field}"
+
+
+def decode_object(data: bytes) -> dict[str, Any]:
+    """The JSON object in `data`. Raises `RemoteProtocolError` if it is anything else."""
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RemoteProtocolError(f"not a JSON object: {data[:80]!r}") from error
+
+
+class _Codec(NamedTuple):
+    """How a value of one type is accepted from a user, written, and read. `accept` raises for bad values."""
+
+    expects: str
+    accept: Callable[[Any], Any]
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+class _Field(NamedTuple):
+    name: str
+    key: str
+    codec: _Codec
+    optional: bool
+    default: object
+
+
+@cache
+def _plan(cls: type[Model]) -> tuple[_Field, ...]:
+    """How the fields of a model go on the wire, found once per class from its annotations."""
+    plan = []
+    for info in msgspec.structs.fields(cls):
+        if info.name == "extra":
+            continue
+        default: object = info.default
+        if info.default_factory is not msgspec.NODEFAULT:
+            default = cast(Callable[[], object], info.default_factory)()
+        optional = type(None) in get_args(info.type)
+        plan.append(_Field(info.name, info.encode_name, _codec(info.type), optional, default))
+    return tuple(plan)
+
+
+def _codec(annotation: Any) -> _Codec:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        meta = arguments[1]
+        if meta.extra == {"unit": "ns"}:
+            return _DURATION
+        return _integer(meta.ge, meta.le)
+    if origin in (Union, types.UnionType):
+        # `Policy | str | None`: the most telling member of the union decides.
+        members = [member for member in arguments if member not in (type(None), str)]
+        return _codec(members[0] if members else str)
+    if origin is list:
+        return _list(_codec(arguments[0]))
+    if origin is dict:
+        return _dict(_codec(arguments[1]))
+    if isinstance(annotation, type):
+        if issubclass(annotation, enum.StrEnum):
+            return _enum(annotation)
+        if issubclass(annotation, Model):
+            return _model(annotation)
+    return _PLAIN[annotation]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _accept(kind: type) -> Callable[[Any], Any]:
+    def accept(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError
+        return value
+
+    return accept
+
+
+def _integer(low: int | None, high: int | None) -> _Codec:
+    if low is not None and high is None:
+        expects, high = f"an integer of {low} or more", 2 * _INT64 + 1
+    elif low is None or high is None:
+        expects, low, high = "an integer", -_INT64 - 1, _INT64
+    else:
+        expects = f"an integer from {low} to {high}"
+
+    def accept(value: Any) -> Any:
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError
+        return value
+
+    return _Codec(expects, accept, _same, _accept(int))
+
+
+def _enum(policy: type[enum.StrEnum]) -> _Codec:
+    def decode(value: Any) -> str:
+        try:
+            return policy(value)
+        except ValueError:
+            return str(value)
+
+    return _Codec("one of " + ", ".join(map(repr, map(str, policy))), policy, str, decode)
+
+
+def _model(cls: type[Model]) -> _Codec:
+    name = cls.__name__
+    return _Codec(f"a {name}", _accept(cls), lambda value: value.to_wire(), cls.from_wire)
+
+
+def _list(item: _Codec) -> _Codec:
+    def accept(value: Any) -> list[Any]:
+        if not isinstance(value, list | tuple):
+            raise TypeError  # above all a string, which would be taken apart into letters
+        return [item.accept(each) for each in value]
+
+    def encode(value: Any) -> list[Any]:
+        return [item.encode(each) for each in value]
+
+    def decode(value: Any) -> list[Any]:
+        return [item.decode(each) for each in _accept(list)(value)]
+
+    return _Codec(f"a list, each {item.expects}", accept, encode, decode)
+
+
+def _dict(item: _Codec) -> _Codec:
+    def accept(value: Any) -> dict[str, Any]:
+        return {_accept(str)(key): item.accept(each) for key, each in _accept(dict)(value).items()}
+
+    def encode(value: Any) -> dict[str, Any]:
+        return {key: item.encode(each) for key, each in value.items()}
+
+    def decode(value: Any) -> dict[str, Any]:
+        return {key: item.decode(each) for key, each in value.items()}
+
+    return _Codec(f"a dict of text, each value {item.expects}", accept, encode, decode)
+
+
+def _accept_duration(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value) or abs(to_ns(value)) > _INT64:
+        raise ValueError
+    return float(value)
+
+
+def _accept_time(value: Any) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ValueError
+    return value
+
+
+def _time_to_wire(value: datetime) -> str:
+    if isinstance(value, _ServerTime) and value.wire:
+        return value.wire
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _time_from_wire(value: str) -> datetime | None:
+    if value == _GO_ZERO_TIME:
+        return None
+    time = datetime.fromisoformat(value).astimezone(UTC)
+    if _BELOW_MICROSECONDS.search(value) is None:
+        return time
+    exact = _ServerTime.combine(time.date(), time.timetz())
+    exact.wire = value
+    return exact
+
+
+_DURATION = _Codec("a number of seconds", _accept_duration, to_ns, lambda value: from_ns(_accept(int)(value)))
+
+_PLAIN: dict[Any, _Codec] = {
+    str: _Codec("text", _accept(str), _same, _accept(str)),
+    bool: _Codec("True or False", _accept(bool), _same, _accept(bool)),
+    int: _integer(None, None),
+    bytes: _Codec("bytes", _accept(bytes), lambda value: base64.b64encode(value).decode(), base64.b64decode),
+    datetime: _Codec("a datetime with a time zone", _accept_time, _time_to_wire, _time_from_wire),
+    Any: _Codec("anything", _same, _same, _same),
+}

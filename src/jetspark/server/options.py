@@ -1,0 +1,196 @@
+"""What a server can be told: the options, their defaults and their checks. No files, no processes.
+
+Bad values fail at construction with a UsageError that names the option. Durations are in seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, TypedDict
+
+from jetspark.errors import UsageError
+
+__all__ = ["TLS", "Member", "OptionNames", "Options", "User"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_PUBLIC_USER_KEY = re.compile(r"U[A-Z2-7]{55}")
+_RELOADABLE = frozenset({"users", "token", "nkeys", "tls", "max_payload", "config", "debug", "trace"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class User:
+    """A user with a password. An allow list left `None` allows everything that is not denied.
+
+    A password that looks like a bcrypt hash (`$2a$...`) is taken for one, as nats-server does.
+    """
+
+    user: str
+    password: str = field(repr=False)
+    publish_allow: Sequence[str] | None = None
+    publish_deny: Sequence[str] = ()
+    subscribe_allow: Sequence[str] | None = None
+    subscribe_deny: Sequence[str] = ()
+    account: str | None = None
+    """The account of the user, made when named; JetStream is enabled in it. `None`: the global account."""
+
+    def __post_init__(self) -> None:
+        if not self.user or not self.password:
+            raise UsageError("users: user and password must not be empty")
+        for name in ("publish_allow", "publish_deny", "subscribe_allow", "subscribe_deny"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise UsageError(f"users: {name} is a list of subjects, not one string")
+            if value is not None and name.endswith("allow") and not value:
+                # nats-server reads an empty allow list as no list, which allows everything.
+                raise UsageError(f"users: {name} is empty; to allow nothing deny ['>']")
+        if self.account is not None and not _NAME.fullmatch(self.account):
+            raise UsageError(f"users: account must match {_NAME.pattern}, not {self.account!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TLS:
+    """Certificates of the server. With `verify` clients must show a certificate signed by `ca_file`."""
+
+    cert_file: str | os.PathLike[str]
+    key_file: str | os.PathLike[str]
+    ca_file: str | os.PathLike[str] | None = None
+    verify: bool = False
+    handshake_first: bool = False
+    """Handshake before INFO instead of after it."""
+
+    def __post_init__(self) -> None:
+        if self.verify and self.ca_file is None:
+            raise UsageError("tls: verify needs ca_file")
+        for name in ("cert_file", "key_file", "ca_file"):
+            path = getattr(self, name)
+            if path is not None and not os.path.isfile(path):
+                raise UsageError(f"tls: {name} {os.fspath(path)!r} is not a file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """Membership in a cluster: where this server listens for routes, and the ports of all members."""
+
+    cluster: str
+    port: int
+    ports: Sequence[int]
+    secret: str = field(repr=False)
+    """The password of the routes. Without one any local process could join."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything that can be said about one server."""
+
+    store_dir: str | os.PathLike[str] | None = None
+    """Where JetStream stores; made with mode 0700 when missing, and kept. `None`: private and temporary."""
+    port: int = 0
+    """0: a free port, picked by the server at its first start and kept when it starts again."""
+    jetstream: bool = True
+    name: str | None = None
+    """The server's name; `None` makes one up."""
+    domain: str | None = None
+    """The JetStream domain."""
+    sync_interval: float | Literal["always"] | None = None
+    """Seconds between two fsyncs of the store, or `always`; `None`: the server's own (2 minutes)."""
+    users: Sequence[User] = ()
+    token: str | None = field(default=None, repr=False)
+    nkeys: Sequence[str] = ()
+    """Public user nkeys (`U...`)."""
+    tls: TLS | None = None
+    max_payload: int | None = None
+    """Bytes; `None`: the server's own (1 MiB)."""
+    monitor: bool = False
+    """Open the HTTP monitoring port, on loopback and random, see `Server.monitor_url`."""
+    debug: bool = False
+    trace: bool = False
+    config: str = field(default="", repr=False)
+    """More text for the configuration file, after everything else."""
+    cluster: Member | None = None
+    """Set by run_cluster."""
+    ready_timeout: float = 10.0
+    """Seconds that a start may take."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"port must be 0 to 65535, not {self.port}")
+        for option in ("name", "domain"):
+            value = getattr(self, option)
+            if value is not None and not _NAME.fullmatch(value):
+                raise UsageError(f"{option} must match {_NAME.pattern}, not {value!r}")
+        if not self.jetstream:
+            for option in ("store_dir", "domain", "sync_interval"):
+                if getattr(self, option) is not None:
+                    raise UsageError(f"{option} needs jetstream=True")
+        sync = self.sync_interval
+        if sync is not None and sync != "always" and (isinstance(sync, str) or sync <= 0):
+            raise UsageError(f"sync_interval must be 'always' or seconds above 0, not {sync!r}")
+        if self.max_payload is not None and self.max_payload <= 0:
+            raise UsageError(f"max_payload must be above 0 bytes, not {self.max_payload}")
+        if self.ready_timeout <= 0:
+            raise UsageError(f"ready_timeout must be above 0 seconds, not {self.ready_timeout}")
+        self._check_credentials()
+
+    def _check_credentials(self) -> None:
+        if self.token is not None and not self.token:
+            raise UsageError("token must not be empty")
+        if self.token is not None and (self.users or self.nkeys):
+            raise UsageError("token excludes users and nkeys: nats-server takes one or the others")
+        if not all(isinstance(user, User) for user in self.users):
+            raise UsageError("users must be a list of jetspark.server.User")
+        names = [user.user for user in self.users]
+        if len(set(names)) != len(names):
+            raise UsageError("users: a user name is there twice")
+        if isinstance(self.nkeys, str):
+            raise UsageError("nkeys is a list of keys, not one string")
+        for key in self.nkeys:
+            if not _PUBLIC_USER_KEY.fullmatch(key):
+                # Not shown: a seed given by mistake is a secret.
+                raise UsageError("nkeys must be public user keys: U and 55 more characters")
+
+    def change(self, changes: Mapping[str, object]) -> Options:
+        """These options with some of them changed and everything checked."""
+        names = [each.name for each in fields(self)]
+        for option in changes:
+            if option not in names:
+                raise UsageError(f"{option} is not an option", hint=f"The options are {', '.join(names)}")
+        given = dict(changes)
+        for option in ("users", "nkeys"):
+            if option in given and given[option] is None:
+                given[option] = ()
+        return replace(self, **given)  # type: ignore[arg-type]
+
+    def reload(self, changes: Mapping[str, object]) -> Options:
+        """As `change`, for what a running server can take."""
+        for option in changes:
+            if option not in _RELOADABLE:
+                raise UsageError(
+                    f"{option} cannot be changed while the server runs",
+                    hint=f"What can: {', '.join(sorted(_RELOADABLE))}",
+                )
+        return self.change(changes)
+
+
+class OptionNames(TypedDict, total=False):
+    """The fields of Options, for signatures. What they mean and their defaults are written there."""
+
+    store_dir: str | os.PathLike[str] | None
+    port: int
+    jetstream: bool
+    name: str | None
+    domain: str | None
+    sync_interval: float | Literal["always"] | None
+    users: Sequence[User] | None
+    token: str | None
+    nkeys: Sequence[str] | None
+    tls: TLS | None
+    max_payload: int | None
+    monitor: bool
+    debug: bool
+    trace: bool
+    config: str
+    cluster: Member | None
+    ready_timeout: float

@@ -1,0 +1,305 @@
+"""One nats-server process: start, stop and everything that happens to it in between.
+
+Secrets are in the configuration file only, never in argv, log or repr. A server object is for one thread
+at a time; any thread may have started it, also one that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import secrets
+import signal
+import time
+from types import TracebackType
+from typing import Self, Unpack
+
+from jetspark.errors import ServerStartError, UsageError
+from jetspark.server import binary
+from jetspark.server.config import HOST, render
+from jetspark.server.files import ServerFiles
+from jetspark.server.guard import Guarded
+from jetspark.server.options import OptionNames, Options
+from jetspark.server.ready import read_info, wait_for_log, wait_for_ports
+
+__all__ = ["Server", "run"]
+
+_READY = "Server is ready"
+_RELOADED = "Reloaded server configuration"
+_NOT_RELOADED = "Failed to reload server configuration"
+
+
+def run(**options: Unpack[OptionNames]) -> Server:
+    """Start a server on 127.0.0.1 and return it when it answers.
+
+    The keywords are the fields of `jetspark.server.Options`. Use it as a context manager, `with` or
+    `async with`; the latter stops without blocking the loop. The start itself blocks for some ten
+    milliseconds: where that matters use `async with Server(...)`, which starts in a thread.
+
+    Raises UsageError for a bad option, ServerNotFound without an executable and ServerStartError, with
+    the server's log, when it does not come up within `ready_timeout` seconds.
+    """
+    server = Server(**options)
+    server.start()
+    return server
+
+
+class Server:
+    """A nats-server. Made stopped; `start`, `with` or `async with` start it.
+
+    It dies with this process, also when that is killed.
+    """
+
+    def __init__(self, **options: Unpack[OptionNames]) -> None:
+        """Take and check the options, the fields of `jetspark.server.Options`. Nothing is started."""
+        self._options = Options().change(options)
+        self._name = self._options.name or f"jetspark-{secrets.token_hex(4)}"
+        self._port = self._options.port
+        self._monitor_port = 0
+        self._files: ServerFiles | None = None  # from the first start to the next stop
+        self._process: Guarded | None = None
+        self._fresh = True  # whether the latest start made the files
+        self._log_start = 0  # the byte of the log where the latest start begins
+        self._last_log = ""
+
+    # What it is
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def host(self) -> str:
+        return HOST
+
+    @property
+    def port(self) -> int:
+        """The client port. 0 before the first start when the server is to pick it; the same ever after."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, without credentials."""
+        return f"{'nats' if self._options.tls is None else 'tls'}://{HOST}:{self._port}"
+
+    @property
+    def monitor_url(self) -> str | None:
+        """The HTTP monitoring address, when `monitor` was asked for."""
+        return f"http://{HOST}:{self._monitor_port}" if self._options.monitor else None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    @property
+    def options(self) -> Options:
+        return self._options
+
+    @property
+    def store_dir(self) -> str | None:
+        """Where JetStream stores. `None` without JetStream and, when it is temporary, while stopped."""
+        if not self._options.jetstream:
+            return None
+        if self._options.store_dir is not None:
+            return os.path.abspath(self._options.store_dir)
+        return self._files.store if self._files is not None else None
+
+    @property
+    def config_file(self) -> str | None:
+        return self._files.config if self._files is not None else None
+
+    def log(self) -> str:
+        """What the server logged, over its restarts. After a `stop` it can still be read."""
+        return self._files.read_log() if self._files is not None else self._last_log
+
+    def log_since_start(self) -> str:
+        """The part of `log` that began with the latest start."""
+        return self._files.read_log(self._log_start) if self._files is not None else self._last_log
+
+    def info(self, deadline: float) -> dict[str, object]:
+        """What the server tells a new client; empty with `TLS.handshake_first`, when it tells nothing.
+
+        `deadline` is of the monotonic clock. Raises ServerStartError when there is no answer.
+        """
+        silent = self._options.tls is not None and self._options.tls.handshake_first
+        return read_info(self._port, silent=silent, deadline=deadline)
+
+    def __repr__(self) -> str:
+        return f"<Server {self._name} {self.url} {'running' if self.running else 'stopped'}>"
+
+    # Its life
+
+    def start(self) -> None:
+        """Start, on the port and the store of the time before. Does nothing when it runs.
+
+        Raises ServerNotFound and ServerStartError; then nothing is left running.
+        """
+        if self.running:
+            return
+        deadline = time.monotonic() + self._options.ready_timeout
+        self.spawn()
+        self.wait_ready(deadline)
+
+    def spawn(self) -> None:
+        """Start without waiting until it answers: the first half of `start`. `wait_ready` is the other."""
+        executable = binary.find()
+        self._end(timeout=0)  # one that ended by itself is still to be reaped
+        self._fresh = self._files is None
+        files = self._files = self._files or ServerFiles()
+        _servers.add(self)
+        try:
+            if self.store_dir is not None:
+                os.makedirs(self.store_dir, mode=0o700, exist_ok=True)
+            self._write_config(files)
+            self._log_start = files.log_size()
+            command = [executable, "-c", files.config]
+            self._process = Guarded(command, directory=files.directory, log=files.log)
+        except BaseException as error:
+            self._give_up()
+            if isinstance(error, OSError):
+                raise ServerStartError(f"nats-server could not be started: {error}") from error
+            raise
+
+    def wait_ready(self, deadline: float) -> None:
+        """Wait until it answers on its port. `deadline` is of the monotonic clock.
+
+        Raises ServerStartError when it does not; then it is not left running.
+        """
+        try:
+            process, files = self._process, self._files
+            assert process is not None
+            assert files is not None
+            wait_for_log(files, process, _READY, start=self._log_start, deadline=deadline)
+            ports = wait_for_ports(files, process, deadline=deadline)
+            # What the server picked is in the configuration from now on.
+            self._port = ports["nats"]
+            self._monitor_port = ports.get("monitoring", 0)
+            self.info(deadline)
+        except BaseException:
+            self._give_up()
+            raise
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop it (SIGTERM, after `timeout` seconds SIGKILL) and remove what is temporary.
+
+        A store given as `store_dir` is kept, a temporary one is gone: to keep that, use `restart` or
+        `kill`. Does nothing when it is stopped.
+        """
+        self._end(timeout)
+        if self._files is not None:
+            self._last_log = self._files.read_log()
+            self._files.remove()
+            self._files = None
+        _servers.discard(self)
+
+    def kill(self) -> None:
+        """SIGKILL. The store stays, `start` goes on with it."""
+        self._end(timeout=0)
+
+    def restart(self, timeout: float = 5.0) -> None:
+        """Stop it as `stop` does if it runs, and start it on the same port with the same store."""
+        self._end(timeout)
+        self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: it answers nothing, its connections stay."""
+        self._running().signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT, the end of `pause`."""
+        self._running().signal(signal.SIGCONT)
+
+    def lame_duck(self) -> None:
+        """SIGUSR2: it tells its clients to go elsewhere, closes them bit by bit and exits.
+
+        How long that takes is `lame_duck_duration` in `config`; the server's default is 2 minutes.
+        """
+        self._running().signal(signal.SIGUSR2)
+
+    def reload(self, **changes: Unpack[OptionNames]) -> None:
+        """Change options of the running server (SIGHUP) and wait until it has taken them.
+
+        Raises UsageError for an option that cannot be changed so, and ServerStartError, with the server's
+        log, when the server refuses the change; then the options are as before.
+        """
+        process, files, before = self._running(), self._files, self._options
+        assert files is not None
+        self._options = before.reload(changes)
+        start = files.log_size()
+        deadline = time.monotonic() + self._options.ready_timeout
+        try:
+            self._write_config(files)
+            process.signal(signal.SIGHUP)
+            wait_for_log(files, process, _RELOADED, failure=_NOT_RELOADED, start=start, deadline=deadline)
+        except BaseException:
+            self._options = before
+            self._write_config(files)
+            raise
+
+    # Context managers
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        if not self.running:
+            await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # How
+
+    def _running(self) -> Guarded:
+        if self._process is None or not self._process.running:
+            raise UsageError(f"{self._name} is not running", hint="start() starts it")
+        return self._process
+
+    def _end(self, timeout: float) -> None:
+        if self._process is not None:
+            self._process.end(timeout)
+            self._process = None
+
+    def _give_up(self) -> None:
+        """After a failed start: a store that was there before it survives it."""
+        if self._fresh:
+            self.stop(timeout=0)
+        else:
+            self.kill()
+
+    def _write_config(self, files: ServerFiles) -> None:
+        text = render(
+            self._options,
+            name=self._name,
+            port=self._port,
+            monitor_port=self._monitor_port,
+            ports_dir=files.ports,
+            store_dir=self.store_dir or "",
+        )
+        files.write_config(text)
+
+
+# Started and not stopped. Held here so that leaving the interpreter removes their directories too.
+_servers: set[Server] = set()
+
+
+def _stop_all() -> None:
+    for server in list(_servers):
+        server.stop()
+
+
+atexit.register(_stop_all)

@@ -1,0 +1,73 @@
+"""`__all__` says what is public, and says it completely."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import jetspark
+from jetspark import errors
+
+MODULES = [
+    "jetspark",
+    *(f"jetspark.{found.name}" for found in pkgutil.iter_modules(jetspark.__path__) if found.name[0] != "_"),
+]
+
+
+def listed(module: ModuleType) -> list[str]:
+    return list(getattr(module, "__all__", []))
+
+
+def is_ours(value: object) -> bool:
+    """Whether a value was made in jetspark: a class or function by its module, a constant always."""
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", "jetspark").startswith(
+        "jetspark"
+    )
+
+
+def public_names(module: ModuleType) -> set[str]:
+    """The names a user would take for public: no underscore, no submodule, nothing only imported.
+
+    A package's `__init__` offers what it imports from its own modules; a plain module offers only
+    what it defines.
+    """
+    is_package = hasattr(module, "__path__")
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and name not in ("TYPE_CHECKING", "annotations")
+        and is_ours(value)
+        and (is_package or getattr(value, "__module__", module.__name__) == module.__name__)
+    }
+
+
+def ruff_order(name: str) -> tuple[int, str]:
+    """The order that ruff's RUF022 asks for: CONSTANTS, then Classes, then the rest."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all_is_sorted_and_without_duplicates(name: str) -> None:
+    names = listed(importlib.import_module(name))
+    assert names == sorted(set(names), key=ruff_order)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_listed_name_exists(name: str) -> None:
+    module = importlib.import_module(name)
+    assert [listed_name for listed_name in listed(module) if not hasattr(module, listed_name)] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_is_listed(name: str) -> None:
+    module = importlib.import_module(name)
+    assert public_names(module) - set(listed(module)) == set()
+
+
+def test_every_error_is_importable_from_the_package() -> None:
+    assert set(errors.__all__) - set(listed(jetspark)) == set()
+    assert [name for name in errors.__all__ if getattr(jetspark, name) is not getattr(errors, name)] == []
