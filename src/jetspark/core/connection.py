@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, Self
 
 from jetspark.core.events import Event, Listener
@@ -61,6 +61,8 @@ class Connection:
         self.session: Session = self._link.session
         self._loop = asyncio.get_running_loop()
         self._requests: Requests | None = None
+        #: Subscriptions whose callback is not done, also when nothing more arrives for them.
+        self.callbacks: set[Subscription] = set()
         self._write = self.session.outbox.write
         self._published = 0
         self._draining = False
@@ -201,13 +203,12 @@ class Connection:
         `SlowConsumer`.
         """
         self._raise_if_ending()
-        for name, value in (
-            ("max_msgs", max_msgs),
-            ("pending_msgs_limit", pending_msgs_limit),
-            ("pending_bytes_limit", pending_bytes_limit),
-        ):
-            if value is not None and value < 1:
-                raise UsageError(f"{name} must be at least 1, not {value}")
+        if max_msgs is not None:
+            _check_count("max_msgs", max_msgs)
+        _check_count("pending_msgs_limit", pending_msgs_limit)
+        _check_count("pending_bytes_limit", pending_bytes_limit)
+        if callback is not None and not callable(callback):
+            raise UsageError(f"callback must be a function, not {type(callback).__name__}")
         subscription = Subscription(
             self,
             self.session.new_sid(),
@@ -235,7 +236,7 @@ class Connection:
         `request_timeout`), `ConnectionLost` when the connection breaks before the answer came.
         """
         self._raise_if_ending()
-        if self._requests is None:
+        if self._requests is None or self._requests.ended:
             self._requests = Requests(self, self.session.new_sid(), self.new_inbox())
             self.session.add(self._requests)
         seconds = self.options.request_timeout if timeout is None else timeout
@@ -281,16 +282,16 @@ class Connection:
         self._draining = True
         deadline = self._loop.time() + self.options.drain_timeout
         try:
-            await self.drain_subscriptions(
-                [receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)],
-                deadline,
-            )
+            subscriptions = {
+                receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)
+            }
+            await self.drain_subscriptions(subscriptions | self.callbacks, deadline)
             self._publishing = False
             await self.flush(deadline - self._loop.time())
         finally:
             await self.close()
 
-    async def drain_subscriptions(self, subscriptions: Sequence[Subscription], deadline: float) -> None:
+    async def drain_subscriptions(self, subscriptions: Collection[Subscription], deadline: float) -> None:
         """Unsubscribe, wait for what is under way, let callbacks finish. Raises `Timeout`."""
         for subscription in subscriptions:
             self.session.unsubscribe(subscription)
@@ -299,9 +300,10 @@ class Connection:
                 await self.session.flush(deadline - self._loop.time())
         except ConnectionLost:
             pass  # Then nothing is under way any more.
-        for subscription in subscriptions:
-            self.session.forget(subscription)
-            subscription.end()
+        finally:
+            for subscription in subscriptions:
+                self.session.forget(subscription)
+                subscription.end()
         for subscription in subscriptions:
             if not await subscription.join(max(deadline - self._loop.time(), 0.0)):
                 raise Timeout(
@@ -312,22 +314,22 @@ class Connection:
     async def close(self) -> None:
         """Write what is queued, as far as the server takes it within moments, and close.
 
-        Callbacks are cancelled. Closing twice does nothing.
+        Callbacks are cancelled. Closing twice does nothing; a close that is cancelled closes all the same.
         """
-        if self.session.attached and not self.closed:
-            try:
-                await self.session.flush(min(self.options.connect_timeout, 2.0))
-            except Error:
-                pass  # It was worth a try; what could not be written is lost with the connection.
-        subscriptions = [
-            receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)
-        ]
         self._publishing = False
-        await self._link.close(None)
-        for subscription in subscriptions:
+        callbacks = list(self.callbacks)
+        for subscription in callbacks:
             subscription.cancel()
-        for subscription in subscriptions:
-            await subscription.join(1.0)
+        try:
+            if self.session.attached:
+                await self.session.flush(min(self.options.connect_timeout, 2.0))
+        except Error:
+            pass  # It was worth a try; what could not be written is lost with the connection.
+        finally:
+            await self._link.close(None)
+            for subscription in callbacks:
+                await subscription.join(1.0)
+            await self._link.events.settle(1.0)
 
     async def wait_closed(self) -> None:
         """Return when the connection is closed, by the user or for good."""
@@ -348,6 +350,11 @@ class Connection:
         if self._draining and not self.closed:
             return ConnectionDraining("the connection is draining")
         return self._link.closed_error()
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
 def _as_bytes(data: object) -> bytes:

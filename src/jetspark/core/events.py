@@ -59,6 +59,12 @@ class Events:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
+    async def settle(self, timeout: float) -> None:
+        """Give the coroutines that listen so many seconds to finish, except to the one that asks."""
+        tasks = self._tasks - {asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+
     async def _run(self, event: Event, outcome: object) -> None:
         try:
             await outcome  # type: ignore[misc]

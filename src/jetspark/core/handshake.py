@@ -49,7 +49,10 @@ async def handshake(server: Server, options: Options) -> tuple[Transport, Server
     except BaseException as error:
         if transport is not None:
             transport.fail(error if isinstance(error, Exception) else ConnectionError("given up"))
-        raise _explain(error, server, options) from error
+        explained = _explain(error, server, options)
+        if explained is error:
+            raise
+        raise explained from error
 
 
 async def _dial(server: Server, options: Options) -> Transport:
@@ -96,7 +99,7 @@ async def _greet(transport: Transport, server: Server, options: Options, deadlin
     transport.write(encode.connect(msgspec.json.encode(fields)) + encode.PING)
     while True:
         match await transport.next_frame(deadline):
-            case PongFrame():
+            case PongFrame() if not transport.closed.done():
                 return info
             case ErrFrame(message):
                 raise server_error(message)
@@ -105,8 +108,8 @@ async def _greet(transport: Transport, server: Server, options: Options, deadlin
             case InfoFrame(json):
                 # A server may refine what it said once it knows the account.
                 info = ServerInfo.parse(json)
-            case OkFrame():
-                pass
+            case OkFrame() | PongFrame():
+                pass  # It accepted and is gone already: what it said last, or the loss, is the reason.
             case _:
                 raise RemoteProtocolError("the server sent messages before it accepted the connection")
 

@@ -31,6 +31,7 @@ from jetspark.errors import (
     ConnectionClosed,
     ConnectionLost,
     Error,
+    MaxPayloadError,
     NoServersError,
     PermissionsViolation,
     Timeout,
@@ -121,9 +122,10 @@ class Link:
             return False
         self.state = State.CLOSED
         self.error = error or self.error
-        for task in (self._reconnecting, self._moving):
-            if task is not None and task is not asyncio.current_task():
-                task.cancel()
+        running = (self._reconnecting, self._moving)
+        tasks = [task for task in running if task is not None and task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
         transport = self.session.transport
         self.session.close(error or ConnectionClosed("the connection was closed"), failed=error is not None)
         if error is not None:
@@ -131,6 +133,8 @@ class Link:
         self.changed.wake()
         if transport is not None:
             await transport.close(timeout=1.0)
+        if tasks:
+            await asyncio.wait(tasks)
         self.events.emit(Event.CLOSED, error)
         return True
 
@@ -164,9 +168,22 @@ class Link:
         self.server = server
         self.pool.succeeded(server)
         self.state = State.CONNECTED
+        if info.max_payload < self.info.max_payload:
+            self._drop_larger(info.max_payload)
         self._take_info(info)
         self.session.attach(transport, self._on_lost, reconnected=reconnected)
         self.changed.wake()
+
+    def _drop_larger(self, max_payload: int) -> None:
+        """What waits was checked against another limit; the server would close the connection over it."""
+        dropped = self.session.outbox.drop_larger(max_payload)
+        if dropped:
+            self.report(
+                MaxPayloadError(
+                    f"{dropped} messages that waited for the reconnect were dropped: "
+                    f"the server takes only {max_payload} bytes now"
+                )
+            )
 
     def _on_lost(self, cause: Exception | None) -> None:
         if self.state is not State.CONNECTED:
@@ -250,13 +267,14 @@ class Link:
 
     async def _move(self) -> None:
         """Leave a server that is about to shut down while there is another one."""
-        try:
-            await self.session.flush(self._options.connect_timeout)
-        except Error:
-            pass  # It is being left anyway.
+        transport = self.session.transport
+        if transport is not None:
+            try:
+                await self.session.leave(self._options.connect_timeout)
+            except Error:
+                pass  # It is being left anyway.
+            transport.fail(ConnectionLost("the server is in lame-duck mode: moving to another"))
         self._moving = None
-        if self.session.transport is not None:
-            self.session.transport.fail(ConnectionLost("the server is in lame-duck mode: moving to another"))
 
     def _on_err(self, frame: ErrFrame) -> None:
         error = server_error(frame.message)

@@ -54,7 +54,6 @@ class Outbox:
 
     __slots__ = (
         "_closed",
-        "_done",
         "_drain_timeout",
         "_frames",
         "_limit",
@@ -62,6 +61,7 @@ class Outbox:
         "_scheduled",
         "_signal",
         "_sink",
+        "done",
         "size",
     )
 
@@ -69,9 +69,9 @@ class Outbox:
         self._loop = loop
         self._limit = limit
         self._drain_timeout = drain_timeout
-        # What most writes return: awaiting a future that is done costs next to nothing.
-        self._done: asyncio.Future[None] = loop.create_future()
-        self._done.set_result(None)
+        #: What most writes return: awaiting a future that is done costs next to nothing.
+        self.done: asyncio.Future[None] = loop.create_future()
+        self.done.set_result(None)
         self._frames: list[bytes] = []
         self._sink: Sink | None = None
         self._scheduled = False
@@ -102,7 +102,7 @@ class Outbox:
             self._scheduled = True
             self._loop.call_soon(self.flush)
         if size < _TURN:
-            return self._done
+            return self.done
         if size >= _INLINE:
             self.flush()
         return _Drained(self)
@@ -121,10 +121,27 @@ class Outbox:
         sink = self._sink
         if sink is None or not self._frames or not sink.writable:
             return
-        frames, self._frames = self._frames, []
-        self.size = 0
-        sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        if self.size > 2 * _INLINE:
+            self._flush_much(sink)
+        else:
+            frames, self._frames = self._frames, []
+            self.size = 0
+            sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
         self._signal.wake()
+
+    def _flush_much(self, sink: Sink) -> None:
+        """Hand over no more than the transport takes: what it has is lost with it, the rest is not."""
+        frames = self._frames
+        start = stop = 0
+        while stop < len(frames) and sink.writable:
+            size = 0
+            while stop < len(frames) and size < _INLINE:
+                size += len(frames[stop])
+                stop += 1
+            sink.write(b"".join(frames[start:stop]))
+            self.size -= size
+            start = stop
+        del frames[:start]
 
     def attach(self, sink: Sink) -> None:
         """Write to `sink` from now on, beginning with what waits."""
@@ -137,6 +154,14 @@ class Outbox:
         self._frames = [frame for frame in self._frames if type(frame) is not SessionFrame]
         self.size = sum(map(len, self._frames))
 
+    def drop_larger(self, max_payload: int) -> int:
+        """Drop the messages that are larger than `max_payload` bytes; returns how many."""
+        kept = [frame for frame in self._frames if _payload_size(frame) <= max_payload]
+        dropped = len(self._frames) - len(kept)
+        self._frames = kept
+        self.size = sum(map(len, kept))
+        return dropped
+
     def close(self, error: Error) -> None:
         """Drop everything; whoever waits for back-pressure gets `error`."""
         self._sink = None
@@ -148,16 +173,17 @@ class Outbox:
 
     async def _drained(self) -> None:
         await asyncio.sleep(0)
-        if self.size < _TURN:
-            return
         deadline = self._loop.time() + self._drain_timeout
         while self.size >= _TURN:
-            if self._closed is not None:
-                raise ConnectionClosed(
-                    "the connection closed before everything was written"
-                ) from self._closed
             if not await self._signal.wait(deadline - self._loop.time()) and self.size >= _TURN:
                 raise Timeout(
                     f"{self.size} bytes still wait to be written after {self._drain_timeout} s",
                     hint="The server does not take them, or the connection is down; they stay queued",
                 )
+        if self._closed is not None:
+            raise ConnectionClosed("the connection closed before everything was written") from self._closed
+
+
+def _payload_size(frame: bytes) -> int:
+    """What PUB and HPUB announce: the last number of their first line."""
+    return int(frame[: frame.index(b"\r\n")].rpartition(b" ")[2])

@@ -11,12 +11,15 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.wire.frames import MsgFrame
-from jetspark.wire.headers import has_status, parse_status
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
 __all__ = ["Requests"]
+
+#: How the server's own answer begins when nobody subscribed. Compared, not parsed: anybody may answer,
+#: and with anything.
+_NO_RESPONDERS = b"NATS/1.0 503"
 
 
 class Requests(Receiver):
@@ -28,6 +31,8 @@ class Requests(Receiver):
         self._connection = connection
         self._tokens = itertools.count(1)
         self._waiting: dict[bytes, tuple[str, asyncio.Future[Msg]]] = {}
+        #: Whether no answer can come any more: the inbox is not permitted, or the connection closed.
+        self.ended = False
 
     def open(self, subject: str) -> tuple[str, bytes, asyncio.Future[Msg]]:
         """Prepare a request: its reply subject, its token, and the future of the answer."""
@@ -56,7 +61,7 @@ class Requests(Receiver):
             subject, future = self._waiting.pop(frame.subject[start:], ("", None))
             if future is None or future.done():
                 continue
-            if not frame.data and has_status(frame.header) and parse_status(frame.header)[0] == 503:
+            if not frame.data and frame.header.startswith(_NO_RESPONDERS):
                 future.set_exception(
                     NoResponders(
                         f"nobody listens on {subject!r}", hint="Is the service running, and in this account?"
@@ -76,6 +81,7 @@ class Requests(Receiver):
 
     def closed(self, error: Error | None) -> None:
         """Nothing will be answered any more."""
+        self.ended = True
         self._fail_all(lambda _: error or ConnectionClosed("the connection was closed during a request"))
 
     def publish_refused(self, subject: str, error: Error) -> None:

@@ -86,8 +86,8 @@ class Session:
             for receiver in self.receivers:
                 receiver.reconnected()
 
-    def detach(self) -> None:
-        """The transport is gone. Flushes fail; the rest waits for the next one."""
+    def detach(self, error: Error | None = None) -> None:
+        """The transport is gone. Flushes fail, with `error` if given; the rest waits for the next one."""
         if self.transport is not None:
             self._bytes_received += self.transport.bytes_received
             self._bytes_sent += self.transport.bytes_sent
@@ -99,15 +99,15 @@ class Session:
         pongs, self._pongs = self._pongs, deque()
         for waiter in pongs:
             if waiter is not None and not waiter.done():
-                waiter.set_exception(ConnectionLost("the connection broke during a flush"))
+                waiter.set_exception(error or ConnectionLost("the connection broke during a flush"))
         for receiver in self.receivers:
             receiver.disconnected()
 
     def close(self, error: Error, *, failed: bool) -> None:
         """End everything. Receivers learn `error` after what they have buffered when it `failed`."""
-        self.detach()
-        self.outbox.close(error)
         receivers, self._receivers = self._receivers, {}
+        self.detach(error)
+        self.outbox.close(error)
         for receiver in receivers.values():
             receiver.closed(error if failed else None)
 
@@ -212,9 +212,30 @@ class Session:
 
         Raises `Timeout`, and `ConnectionLost` when the connection breaks meanwhile.
         """
+        self.outbox.write_control(encode.PING)
+        await self._pong(timeout)
+
+    async def leave(self, timeout: float) -> None:
+        """Stop writing, and return when the server has processed everything written before.
+
+        What is published meanwhile waits for the next transport. Raises as `flush` does.
+        """
+        deadline = self._loop.time() + timeout
+        transport = self.transport
+        while True:
+            await self.flush(deadline - self._loop.time())
+            if transport is None or transport is not self.transport:
+                raise ConnectionLost("the connection broke before it was left")
+            self.outbox.flush()
+            if not self.outbox.size:
+                break
+        self.outbox.detach()
+        transport.write(encode.PING)
+        await self._pong(deadline - self._loop.time())
+
+    async def _pong(self, timeout: float) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._pongs.append(waiter)
-        self.outbox.write_control(encode.PING)
         timer = self._loop.call_later(max(timeout, 0.0), _expire, waiter, timeout)
         try:
             await waiter

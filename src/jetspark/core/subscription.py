@@ -67,6 +67,8 @@ class Subscription(Receiver):
             self._task = asyncio.create_task(
                 self._run(callback), name=f"jetspark-subscription-{self.subject}"
             )
+            connection.callbacks.add(self)
+            self._task.add_done_callback(lambda _: connection.callbacks.discard(self))
 
     @property
     def subject(self) -> str:
@@ -142,6 +144,10 @@ class Subscription(Receiver):
         self._pending_bytes -= len(frame.data)
         return Msg(frame, self._connection)
 
+    def _discard(self) -> None:
+        self._pending.clear()
+        self._pending_bytes = 0
+
     def _raise_if_closed(self) -> None:
         if self._closed:
             raise self._error or SubscriptionClosed(f"the subscription to {self.subject!r} is closed")
@@ -154,8 +160,7 @@ class Subscription(Receiver):
         self._connection.session.forget(self)
         self._close(None)
         if self._task is not None:
-            self._pending.clear()
-            self._pending_bytes = 0
+            self._discard()
             await self.join(None)
 
     async def drain(self) -> None:
@@ -208,7 +213,11 @@ class Subscription(Receiver):
 
     def _shorten(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], int]:
         """Keep what fits; tell about the rest once, until the reader has caught up."""
-        if self._slow and len(self._pending) < self._pending_msgs_limit // 2:
+        if (
+            self._slow
+            and len(self._pending) <= self._pending_msgs_limit // 2
+            and self._pending_bytes <= self._pending_bytes_limit // 2
+        ):
             self._slow = False
         room = self._pending_msgs_limit - len(self._pending)
         space = self._pending_bytes_limit - self._pending_bytes
@@ -248,9 +257,14 @@ class Subscription(Receiver):
         return bool(done)
 
     def cancel(self) -> None:
-        """Stop a callback where it is, unless it is the callback that asks."""
+        """Stop a callback where it is, or after this message when it is the callback that asks.
+
+        One that drains the connection still gets what has arrived.
+        """
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
+        elif not self._connection.draining:
+            self._discard()
 
     async def _run(self, callback: Callback) -> None:
         handled = 0

@@ -83,8 +83,7 @@ class Transport(asyncio.Protocol):
         """Break the connection because of `error`, without waiting for what is unsent."""
         if self._error is None:
             self._error = error
-        if self._transport is not None:
-            self._transport.abort()
+        self._abort()
 
     async def close(self, timeout: float) -> None:
         """Write out what is buffered, close, and wait for it; abort when `timeout` seconds pass."""
@@ -106,13 +105,16 @@ class Transport(asyncio.Protocol):
         self.bytes_received += len(data)
         try:
             frames = self._parser.feed(data)
+            if frames:
+                self._on_frames(frames)
+            if self._parser.error is not None:
+                self.fail(self._parser.error)
         except RemoteProtocolError as error:
             self.fail(error)
-            return
-        if frames:
-            self._on_frames(frames)
-        if self._parser.error is not None:
-            self.fail(self._parser.error)
+
+    def eof_received(self) -> None:
+        # A server that closes reads no more: waiting until all is written would only hide the loss.
+        self._abort()
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -132,6 +134,11 @@ class Transport(asyncio.Protocol):
         self._arrived.wake()
         if self._on_lost is not None:
             self._on_lost(self._error)
+
+    def _abort(self) -> None:
+        self.writable = False  # so that the outbox keeps what comes until the loss is known
+        if self._transport is not None:
+            self._transport.abort()
 
     def _keep(self, frames: list[AnyFrame]) -> None:
         self._early += frames

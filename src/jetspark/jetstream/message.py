@@ -1,0 +1,152 @@
+"""A message that a consumer delivered: its metadata and its acknowledgements.
+
+An acknowledgement is a few bytes to the message's reply subject. It is queued with whatever else is
+written in this turn of the loop: no task, no await. After a terminal one all further ones are ignored;
+on a consumer without acknowledgements all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import Final
+
+from jetspark.core.message import Msg
+from jetspark.errors import Error, NoResponders, UsageError
+from jetspark.jetstream.consumer_config import AckPolicy
+from jetspark.jetstream.metadata import Metadata, parse_metadata
+from jetspark.jetstream.model import to_ns
+from jetspark.jetstream.requests import PullRequest
+
+__all__ = ["Batch", "JetStreamMsg", "ack_all"]
+
+ACK: Final = b"+ACK"
+NAK: Final = b"-NAK"
+IN_PROGRESS: Final = b"+WPI"
+NEXT: Final = b"+NXT"
+TERM: Final = b"+TERM"
+
+
+class JetStreamMsg(Msg, gc=False, eq=False):
+    """A message that a consumer delivered."""
+
+    # Set when nothing more is to be said to the server: a terminal acknowledgement was sent, or the
+    # consumer wants none.
+    _settled: bool
+
+    @property
+    def metadata(self) -> Metadata:
+        """Stream, consumer, sequences, deliveries, time; parsed at each access.
+
+        Raises `NotJetStreamMessage` when the message has no acknowledgement subject.
+        """
+        return parse_metadata(self._frame.reply)
+
+    @property
+    def settled(self) -> bool:
+        """Whether further acknowledgements would be ignored."""
+        return self._settled
+
+    def ack(self) -> Awaitable[None]:
+        """It is done. Awaiting the result, which is optional, waits for back-pressure."""
+        return self._settle(ACK)
+
+    def nak(self, delay: float | None = None) -> Awaitable[None]:
+        """It could not be done: deliver it again, at once or after `delay` seconds."""
+        if delay is None:
+            return self._settle(NAK)
+        if delay < 0:
+            raise UsageError(f"delay must not be negative, not {delay!r}")
+        return self._settle(b'-NAK {"delay": %d}' % to_ns(delay))
+
+    def term(self, reason: str = "") -> Awaitable[None]:
+        """It can never be done: do not deliver it again. `reason` goes into the server's advisory."""
+        if not reason:
+            return self._settle(TERM)
+        if "\r" in reason or "\n" in reason:
+            raise UsageError(f"reason has a line break in it: {reason!r}")
+        return self._settle(TERM + b" " + reason.encode())
+
+    def in_progress(self) -> Awaitable[None]:
+        """It takes longer: start the server's `ack_wait` anew."""
+        if self._settled:
+            return self._connection.session.outbox.done
+        return self._send(IN_PROGRESS)
+
+    async def ack_sync(self, timeout: float | None = None) -> None:
+        """Acknowledge and wait until the server has confirmed it (double ack).
+
+        Raises `Timeout` after `timeout` seconds, by default the connection's `request_timeout`, and
+        `NoResponders` when the consumer is gone. The message can be acknowledged again then.
+        """
+        if self._settled:
+            return
+        try:
+            await self._connection.request(self._reply_to_ack(), ACK, timeout=timeout)
+        except NoResponders:
+            raise NoResponders(
+                "the acknowledgement reached no consumer: it was deleted, or has no leader",
+                hint="The message may be delivered again",
+            ) from None
+        self._settled = True
+
+    async def ack_next(self, expires: float = 5.0) -> JetStreamMsg | None:
+        """Acknowledge and pull the next message in one packet; None when none comes within `expires` seconds.
+
+        Ignored, with None, when the message was settled before.
+        """
+        from jetspark.jetstream.fetch import Fetch, PullTarget  # noqa: PLC0415 - fetch.py makes messages
+
+        if self._settled:
+            return None
+        target = PullTarget(self._connection, self._reply_to_ack(), AckPolicy.EXPLICIT, verb=NEXT + b" ")
+        fetch = Fetch(target, PullRequest(batch=1, expires=expires))
+        self._settled = True
+        batch = await fetch.run()
+        return batch[0] if batch else None
+
+    def _settle(self, kind: bytes) -> Awaitable[None]:
+        if self._settled:
+            return self._connection.session.outbox.done
+        written = self._send(kind)
+        self._settled = True
+        return written
+
+    def _send(self, kind: bytes) -> Awaitable[None]:
+        reply = self._frame.reply
+        if not reply.startswith(b"$JS.ACK."):
+            self._reply_to_ack()
+        return self._connection.session.outbox.write(b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind))
+
+    def _reply_to_ack(self) -> str:
+        parse_metadata(self._frame.reply)
+        return self.reply
+
+
+class Batch(list[JetStreamMsg]):
+    """What a fetch brought: a list of messages that can be acknowledged in one call.
+
+    `error` is what ended the fetch early, when something had arrived before; without messages it is raised.
+    """
+
+    def __init__(self, messages: Iterable[JetStreamMsg] = (), error: Error | None = None) -> None:
+        super().__init__(messages)
+        self.error = error
+
+    def ack(self) -> Awaitable[None] | None:
+        """Acknowledge all of them with one write."""
+        return ack_all(self)
+
+
+def ack_all(messages: Iterable[JetStreamMsg]) -> Awaitable[None] | None:
+    """Acknowledge many messages of one connection with one write; settled ones are left out.
+
+    The result is awaitable for back-pressure, and None when there was nothing to send.
+    """
+    pending = [message for message in messages if not message._settled]
+    if not pending:
+        return None
+    frames = b"".join([b"PUB %b 4\r\n+ACK\r\n" % message._frame.reply for message in pending])
+    written = pending[0]._connection.session.outbox.write(frames)
+    for message in pending:
+        message._settled = True
+    return written

@@ -1,0 +1,287 @@
+"""The pull that goes on: keeps a buffer filled for `messages()` and `consume()`.
+
+It drives the counters of `pull.py` over the wire: asks, takes in what arrives, does what the table in
+`status.py` says, and watches the heartbeats. It never gives up by itself: losing the connection or the
+leader, silence and refusals are reported, and it asks again. Only what can never work ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from operator import attrgetter
+from typing import Any, Final
+
+from jetspark.core.receiver import Receiver
+from jetspark.core.signal import Signal
+from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
+from jetspark.jetstream.consumer_config import AckPolicy
+from jetspark.jetstream.fetch import PullTarget, is_status
+from jetspark.jetstream.message import JetStreamMsg
+from jetspark.jetstream.pull import Pull
+from jetspark.jetstream.pull_options import PullOptions
+from jetspark.jetstream.status import OnConsume, Status, classify
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import Headers
+
+__all__ = ["OnError", "Puller"]
+
+logger = logging.getLogger("jetspark")
+
+#: A plain or coroutine function that is told of what went wrong while it goes on.
+OnError = Callable[[Exception], object]
+
+_FIRST_BACK_OFF: Final = 0.25
+_LAST_BACK_OFF: Final = 4.0
+
+_header = attrgetter("header")
+
+
+class Puller(Receiver):
+    """A buffer that refills itself. One reader or several take messages out of it."""
+
+    def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
+        self._session = target.connection.session
+        self._loop = asyncio.get_running_loop()
+        self._inbox = target.connection.new_inbox().encode()
+        super().__init__(self._session.new_sid(), self._inbox + b".*")
+        self.target = target
+        self.options = options
+        self._on_error = on_error
+        self._by_bytes = options.max_bytes is not None
+        self._pull = Pull(options.limit, options.threshold)
+        self._buffer: deque[MsgFrame] = deque()
+        self._arrived = Signal()
+        self._pin_id: str | None = None
+        self._last_seen = 0.0
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._back_off_timer: asyncio.TimerHandle | None = None
+        self._back_off = _FIRST_BACK_OFF
+        # The next message did not fit into what was left: nothing is asked for until the buffer is empty.
+        self._cramped = False
+        self._asking = True
+        self._stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: Whether nothing will arrive any more; what is buffered can still be taken, unless stopped.
+        self.over = False
+        #: What ended it, if not the user.
+        self.error: Error | None = None
+
+    # --- for the reader
+
+    async def start(self) -> None:
+        """Subscribe and ask for the first time."""
+        self._session.add(self)
+        self._ask()
+        self._heartbeat_timer = self._loop.call_later(self.options.heartbeat, self._check_heartbeat)
+
+    async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
+        """The next message; None when `timeout` seconds passed, or when it is `over`."""
+        if not self._buffer:
+            deadline = None if timeout is None else self._loop.time() + timeout
+            while not self._buffer:
+                if self.over:
+                    return None
+                wait = None if deadline is None else deadline - self._loop.time()
+                if not await self._arrived.wait(wait) and not self._buffer:
+                    return None
+        frame = self._buffer.popleft()
+        self._pull.taken(_size(frame) if self._by_bytes else 1)
+        self._ask()
+        return JetStreamMsg(frame, self.target.connection, self.target.settled)
+
+    def stop(self) -> asyncio.Future[None]:
+        """End at once; what nobody took goes back to the server. Resolves when the server has heard of it."""
+        if not self._stopping:
+            self._stopping = True
+            self._give_back(list(self._buffer))
+            self._buffer.clear()
+        return self._end()
+
+    def drain(self) -> asyncio.Future[None]:
+        """Ask for nothing more; what is buffered or on its way can still be taken."""
+        return self._end()
+
+    def _end(self) -> asyncio.Future[None]:
+        for timer in (self._heartbeat_timer, self._back_off_timer):
+            if timer is not None:
+                timer.cancel()
+        self._session.unsubscribe(self)
+        self._asking = False
+        return self._background(self._wait_for_the_last())
+
+    async def _wait_for_the_last(self) -> None:
+        try:
+            if self._session.attached and not self.over:
+                await self._session.flush(self.target.connection.options.request_timeout)
+        except Error:
+            pass  # Then nothing is on its way any more.
+        self._finish(None)
+
+    def _finish(self, error: Error | None) -> None:
+        if not self.over:
+            self.over = True
+            self.error = error
+        self._session.forget(self)
+        for timer in (self._heartbeat_timer, self._back_off_timer):
+            if timer is not None:
+                timer.cancel()
+        self._arrived.wake()
+
+    def _give_back(self, frames: list[MsgFrame]) -> None:
+        """Tell the server that nobody handles these, where it is possible to say so of single messages."""
+        if frames and self.target.ack_policy == AckPolicy.EXPLICIT and self._session.attached:
+            self._session.outbox.write(b"".join([b"PUB %b 4\r\n-NAK\r\n" % frame.reply for frame in frames]))
+
+    # --- asking
+
+    def _ask(self) -> None:
+        if not self._asking or not self._session.attached or self._back_off_timer is not None:
+            return
+        if self._cramped and self._buffer:
+            return
+        idle = not self._pull.requested
+        ask = self._pull.ask()
+        if ask is None:
+            return
+        self._cramped = False
+        if idle:
+            self._last_seen = self._loop.time()
+        request = self.options.request(ask.amount, self._pin_id)
+        self.target.send(request, b"%b.%d" % (self._inbox, ask.token))
+
+    def _restart(self) -> None:
+        """Whatever was asked for is lost: ask anew."""
+        self._pull.forget()
+        self._ask()
+
+    def _ask_later(self) -> None:
+        """After a refusal: each time twice as long as before, until a message arrives."""
+        if self._back_off_timer is None:
+            self._back_off_timer = self._loop.call_later(self._back_off, self._ask_again)
+            self._back_off = min(self._back_off * 2, _LAST_BACK_OFF)
+
+    def _ask_again(self) -> None:
+        self._back_off_timer = None
+        self._ask()
+
+    def _check_heartbeat(self) -> None:
+        """Silence while something was asked for: the request is lost, whatever the reason."""
+        allowed = 2 * self.options.heartbeat
+        now = self._loop.time()
+        if self._session.attached and self._pull.requested and now - self._last_seen >= allowed:
+            self._pull.forget()
+            self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
+            self._restart()
+        self._heartbeat_timer = self._loop.call_later(self.options.heartbeat, self._check_heartbeat)
+
+    # --- for the session
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Buffer messages, act on statuses, wake the readers once."""
+        self._last_seen = self._loop.time()
+        if any(map(_header, frames)):
+            frames = self._without_statuses(frames)
+        if self._stopping:
+            self._give_back(frames)
+            return
+        if not frames:
+            return
+        self._back_off = _FIRST_BACK_OFF
+        self._buffer.extend(frames)
+        self._pull.arrived(sum(map(_size, frames)) if self._by_bytes else len(frames))
+        self._arrived.wake()
+
+    def disconnected(self) -> None:
+        """The requests are gone with the connection; silence is no news until it is back."""
+        self._pull.forget()
+
+    def reconnected(self) -> None:
+        """Ask again, without a look at the consumer (ADR-37)."""
+        self._last_seen = self._loop.time()
+        self._restart()
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will come any more."""
+        self._finish(error)
+
+    def _without_statuses(self, frames: list[MsgFrame]) -> list[MsgFrame]:
+        messages = []
+        for frame in frames:
+            if is_status(frame):
+                token = frame.subject.rpartition(b".")[2]
+                self._on_status(classify(frame.header), int(token) if token.isdigit() else 0)
+            else:
+                messages.append(frame)
+                if self.options.group is not None and b"Nats-Pin-Id" in frame.header:
+                    self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
+        return messages
+
+    def _on_status(self, status: Status, token: int) -> None:
+        action = status.on_consume
+        if action is OnConsume.CONTINUE or self._stopping:
+            return
+        known = self._pull.ended(token, status.pending_bytes if self._by_bytes else status.pending_messages)
+        if not known and action is not OnConsume.END:
+            return
+        if action is OnConsume.END:
+            self._finish(status.error)
+        elif action is OnConsume.PULL:
+            self._ask()
+        elif action is OnConsume.TOO_LARGE:
+            self._on_too_large()
+        elif action is OnConsume.RESTART:
+            self.notify(status.error)
+            self._restart()
+        elif action is OnConsume.UNPIN:
+            self._pin_id = None
+            self.notify(status.error)
+            self._ask()
+        else:
+            self.notify(status.error)
+            self._ask_later()
+
+    def _on_too_large(self) -> None:
+        """The next message did not fit: ask for the whole limit once the buffer is empty."""
+        if self._buffer:
+            self._cramped = True
+            return
+        self.notify(
+            ExceededLimit(
+                f"the next message is larger than max_bytes={self.options.max_bytes}",
+                status=409,
+                description="Message Size Exceeds MaxBytes",
+                hint="Raise max_bytes",
+            )
+        )
+        self._ask_later()
+
+    # --- reporting
+
+    def notify(self, error: Exception) -> None:
+        """Log what went wrong while it goes on, and tell `on_error`, or else the connection's listeners."""
+        if self._on_error is None:
+            self.target.connection.report(error)
+            return
+        logger.warning("%s", error, exc_info=None if isinstance(error, Error) else error)
+        try:
+            outcome = self._on_error(error)
+        except Exception:
+            logger.exception("on_error failed")
+            return
+        if inspect.iscoroutine(outcome):
+            self._background(outcome)
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _size(frame: MsgFrame) -> int:
+    """A message's size as the server counts it."""
+    return len(frame.subject) + len(frame.reply) + len(frame.header) + len(frame.data)

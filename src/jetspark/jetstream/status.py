@@ -1,0 +1,141 @@
+"""ONE table: what a status line means for a fetch and for a consume that goes on.
+
+A status is a message with an empty payload and a status line, written by the server (ADR-37). Texts
+are compared here, without case and by substring, and nowhere else. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from jetspark.errors import (
+    BadRequest,
+    ConsumerDeleted,
+    ConsumerIsPush,
+    Error,
+    ExceededLimit,
+    LeadershipChanged,
+    NoResponders,
+    PinIdMismatch,
+    ServerShutdown,
+    StatusError,
+)
+from jetspark.wire.headers import Headers
+
+__all__ = ["OnConsume", "OnFetch", "Status", "classify"]
+
+
+class OnFetch(enum.Enum):
+    """What a status does to a fetch."""
+
+    CONTINUE = enum.auto()
+    #: It is over; what arrived is the result.
+    END = enum.auto()
+    #: It is over, with an error unless something arrived.
+    ERROR_IF_EMPTY = enum.auto()
+    #: It is over, with an error.
+    ERROR = enum.auto()
+
+
+class OnConsume(enum.Enum):
+    """What a status does to a consume."""
+
+    CONTINUE = enum.auto()
+    #: The request is over: count it out and pull again.
+    PULL = enum.auto()
+    #: The request is over because the next message is larger than what it had left.
+    TOO_LARGE = enum.auto()
+    #: All requests are over: notify, forget them and pull again.
+    RESTART = enum.auto()
+    #: The request was not taken: notify, wait a little, pull again.
+    BACK_OFF = enum.auto()
+    #: Somebody else is pinned: notify, forget the pin id, pull again.
+    UNPIN = enum.auto()
+    #: Nothing will come any more.
+    END = enum.auto()
+
+
+class _Row(NamedTuple):
+    code: int
+    text: str
+    error: type[StatusError]
+    on_fetch: OnFetch
+    on_consume: OnConsume
+    hint: str | None = None
+
+
+_SILENT = StatusError  # never raised: these are no errors
+
+_TABLE: Final = (
+    _Row(100, "", _SILENT, OnFetch.CONTINUE, OnConsume.CONTINUE),
+    _Row(400, "", BadRequest, OnFetch.ERROR, OnConsume.END),
+    _Row(404, "", _SILENT, OnFetch.END, OnConsume.PULL),
+    _Row(408, "", _SILENT, OnFetch.END, OnConsume.PULL),
+    _Row(409, "message size exceeds maxbytes", _SILENT, OnFetch.END, OnConsume.TOO_LARGE),
+    _Row(409, "batch completed", _SILENT, OnFetch.END, OnConsume.PULL),
+    _Row(
+        409,
+        "consumer deleted",
+        ConsumerDeleted,
+        OnFetch.ERROR,
+        OnConsume.END,
+        "Create it again; one without durable_name goes when it is not used for `inactive_threshold`",
+    ),
+    _Row(
+        409, "consumer is push based", ConsumerIsPush, OnFetch.ERROR, OnConsume.END, "Use js.subscribe(...)"
+    ),
+    _Row(
+        409, "leadership change", LeadershipChanged, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, "Pull again"
+    ),
+    _Row(409, "server shutdown", ServerShutdown, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, "Pull again"),
+    _Row(
+        409,
+        "exceeded",
+        ExceededLimit,
+        OnFetch.ERROR,
+        OnConsume.BACK_OFF,
+        "Ask for less, or raise max_batch, max_expires, max_bytes or max_waiting of the consumer",
+    ),
+    _Row(412, "", StatusError, OnFetch.ERROR, OnConsume.END),
+    _Row(423, "", PinIdMismatch, OnFetch.ERROR, OnConsume.UNPIN),
+)
+
+
+class Status(NamedTuple):
+    """A status line and what follows from it."""
+
+    code: int
+    description: str
+    on_fetch: OnFetch
+    on_consume: OnConsume
+    #: What to raise or to notify.
+    error: Error
+    #: What the request had left when it ended, where the server says so.
+    pending_messages: int | None
+    pending_bytes: int | None
+
+
+def classify(header: bytes) -> Status:
+    """What the status in a header block means. Raises `RemoteProtocolError` when it is none."""
+    headers = Headers.parse(header)
+    code, description = headers.status or 0, headers.description
+    pending = _number(headers.get("Nats-Pending-Messages")), _number(headers.get("Nats-Pending-Bytes"))
+    if code == 503:
+        error: Error = NoResponders(
+            "no consumer answers: it is gone, or nobody leads it at the moment",
+            hint="Check the names, `domain`, and whether the cluster has a leader",
+        )
+        return Status(code, description, OnFetch.ERROR, OnConsume.BACK_OFF, error, *pending)
+    lower = description.lower()
+    for row in _TABLE:
+        if row.code == code and row.text in lower:
+            break
+    else:
+        row = _Row(code, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF)
+    error = row.error(status=code, description=description, hint=row.hint)
+    return Status(code, description, row.on_fetch, row.on_consume, error, *pending)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
