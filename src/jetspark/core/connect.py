@@ -93,8 +93,8 @@ def connect(
             of it at random.
         max_reconnect_wait: The longest such wait.
         max_reconnect_attempts: Failures in a row after which a server is given up; -1: never, 0: at once.
-        ping_interval: Seconds between pings; the connection is given up after `max_outstanding_pings`
-            unanswered ones.
+        ping_interval: Seconds between pings, whatever the traffic.
+        max_outstanding_pings: Pings without an answer after which the connection is given up.
         drain_timeout: Seconds that `drain` takes at most, and that a publisher waits for back-pressure.
         pending_size: Bytes that may wait to be written, above all while the connection is down. More raises
             `OutboundBufferFull`.

@@ -63,7 +63,8 @@ class Connection:
         self._requests: Requests | None = None
         #: Subscriptions whose callback is not done, also when nothing more arrives for them.
         self.callbacks: set[Subscription] = set()
-        self._write = self.session.outbox.write
+        #: Queues whole frames; for messages, which answer with few bytes.
+        self.write = self.session.outbox.write
         self._published = 0
         self._draining = False
         self._publishing = True
@@ -160,6 +161,12 @@ class Connection:
         Raises `UsageError` for what cannot be sent, `MaxPayloadError`, `OutboundBufferFull`,
         `ConnectionDraining` and `ConnectionClosed`; nothing was queued then.
         """
+        written = self.write(self.frame(subject, data, reply, headers))
+        self._published += 1
+        return written
+
+    def frame(self, subject: str, data: bytes, reply: str, headers: HeadersLike | None) -> bytes:
+        """The bytes of a publish, checked; raises what `publish` raises. Safe in other threads."""
         if not self._publishing:
             raise self._refusal()
         if type(data) is not bytes:
@@ -181,9 +188,7 @@ class Connection:
                 f"the message has {size} bytes, the server takes {max_payload}",
                 hint="Split it, or raise max_payload in the server's configuration",
             )
-        written = self._write(frame)
-        self._published += 1
-        return written
+        return frame
 
     async def subscribe(
         self,

@@ -97,7 +97,8 @@ class Link:
         if self._options.shuffle_servers:
             self.pool.shuffle()
         errors: list[Error] = []
-        for server in list(self.pool):
+        servers = list(self.pool)
+        for server in servers:
             server.last_attempt = self._loop.time()
             try:
                 transport, info = await handshake(server, self._options)
@@ -112,8 +113,12 @@ class Link:
         for failure in errors:
             if len(errors) == 1 or isinstance(failure, AuthorizationError | UsageError):
                 raise failure
+        reasons = (
+            str(error) if server.address in str(error) else f"{server.address}: {error}"
+            for server, error in zip(servers, errors, strict=True)
+        )
         raise NoServersError(
-            f"no server could be reached: {'; '.join(map(str, errors))}", hint="Is nats-server running there?"
+            f"no server could be reached: {'; '.join(reasons)}", hint="Is nats-server running there?"
         )
 
     async def close(self, error: Error | None) -> bool:

@@ -10,9 +10,9 @@ import dataclasses
 import os
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from jetspark.core.events import Listener
+from jetspark.core.events import Event, Listener
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_subject
 
@@ -20,6 +20,29 @@ __all__ = ["Options", "Path", "Secret"]
 
 Secret: TypeAlias = str | Callable[[], str]
 Path: TypeAlias = str | os.PathLike[str]
+
+
+#: What options must be, unless they are left at their default. `_check_number` sees to the numbers.
+_KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]] = (
+    ("text", lambda value: isinstance(value, str), ("name", "tls_hostname")),
+    (
+        "True or False",
+        lambda value: isinstance(value, bool),
+        ("no_echo", "shuffle_servers", "discover_servers", "tls_handshake_first"),
+    ),
+    (
+        "text or a function",
+        lambda value: isinstance(value, str) or callable(value),
+        ("user", "password", "token", "nkey_seed"),
+    ),
+    (
+        "a path",
+        lambda value: isinstance(value, str | os.PathLike),
+        ("nkey_seed_file", "credentials_file", "tls_ca_file", "tls_cert_file", "tls_key_file"),
+    ),
+    ("True, False or an SSLContext", lambda value: isinstance(value, bool | ssl.SSLContext), ("tls",)),
+    ("a function", callable, ("user_jwt", "sign", *(f"on_{event}" for event in Event))),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,6 +89,12 @@ class Options:
     on_error: Listener | None = None
 
     def __post_init__(self) -> None:
+        for kind, fits, options in _KINDS:
+            for option in options:
+                value = getattr(self, option)
+                if value is not getattr(Options, option) and not fits(value):
+                    # Not shown: it may be a secret.
+                    raise UsageError(f"{option} must be {kind}, not {type(value).__name__}")
         for option in (
             "connect_timeout",
             "request_timeout",

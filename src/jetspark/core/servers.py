@@ -52,34 +52,50 @@ def parse_servers(servers: str | Iterable[str]) -> list[Server]:
 
     Raises `UsageError` that shows the bad URL without its user info.
     """
-    urls = servers.split(",") if isinstance(servers, str) else list(servers)
-    parsed = [_parse_url(url.strip()) for url in urls]
+    if isinstance(servers, str):
+        servers = servers.split(",")
+    elif isinstance(servers, bytes) or not isinstance(servers, Iterable):
+        raise UsageError(f"servers must be URLs, not {type(servers).__name__}")
+    parsed = [_parse_url(url) for url in servers]
     if not parsed:
         raise UsageError(f"servers is empty; give at least one URL like {DEFAULT_URL}")
     return parsed
 
 
 def _parse_url(url: str) -> Server:
-    shown = url.rpartition("@")[2]
+    if not isinstance(url, str):
+        raise UsageError(f"servers must be URLs, not {type(url).__name__}")
+    url = url.strip()
+    wrong = UsageError(f"servers: {_shown(url)!r} is not a URL like {DEFAULT_URL}")
     if not url or any(ord(character) <= 32 for character in url):
-        raise UsageError(f"servers: {shown!r} is not a URL like {DEFAULT_URL}")
+        raise wrong
     try:
         parts = urlsplit(url if "://" in url else f"nats://{url}")
-        port = parts.port
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # what resolving it begins with
     except ValueError:
-        raise UsageError(f"servers: {shown!r} is not a URL like {DEFAULT_URL}") from None
+        raise wrong from None
     if parts.scheme not in ("nats", "tls"):
-        raise UsageError(f"servers: {shown!r} has the scheme {parts.scheme!r}; nats and tls are supported")
-    if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise UsageError(f"servers: {shown!r} is not a URL like {DEFAULT_URL}")
+        raise UsageError(
+            f"servers: {_shown(url)!r} has the scheme {parts.scheme!r}; nats and tls are supported"
+        )
+    if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise wrong
     return Server(
-        host=parts.hostname,
+        host=host,
         port=port or _DEFAULT_PORT,
         tls=parts.scheme == "tls",
         user=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password is not None else None,
-        tls_name=parts.hostname,
+        tls_name=host,
     )
+
+
+def _shown(url: str) -> str:
+    """As much of a URL as an error may show: no user info, and no port that may be half of a password."""
+    shown = url.rpartition("@")[2]
+    before, colon, port = shown.rpartition(":")
+    return shown if not colon or port.isdigit() or port.startswith("//") else f"{before}:..."
 
 
 class ServerPool:
@@ -152,6 +168,7 @@ class ServerPool:
             if not _is_ip(current.tls_name):
                 server.tls_name = current.tls_name
             self._servers.insert(0, server)
+            known.add(address)
             fresh.append(address)
         return fresh
 

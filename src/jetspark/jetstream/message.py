@@ -115,7 +115,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         reply = self._frame.reply
         if not reply.startswith(b"$JS.ACK."):
             self._reply_to_ack()
-        return self._connection.session.outbox.write(b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind))
+        return self._connection.write(b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind))
 
     def _reply_to_ack(self) -> str:
         parse_metadata(self._frame.reply)
@@ -146,7 +146,7 @@ def ack_all(messages: Iterable[JetStreamMsg]) -> Awaitable[None] | None:
     if not pending:
         return None
     frames = b"".join([b"PUB %b 4\r\n+ACK\r\n" % message._frame.reply for message in pending])
-    written = pending[0]._connection.session.outbox.write(frames)
+    written = pending[0]._connection.write(frames)
     for message in pending:
         message._settled = True
     return written
