@@ -6,8 +6,8 @@ import importlib
 from types import ModuleType
 
 from jetspark._version import __version__
-from jetspark.core.connect import connect
-from jetspark.core.connection import Connection, Statistics
+from jetspark.client import Connection, connect
+from jetspark.core.connection import Statistics
 from jetspark.core.events import Event
 from jetspark.core.link import State
 from jetspark.core.message import Msg
@@ -40,10 +40,12 @@ from jetspark.errors import (
     MissedHeartbeat,
     NoResponders,
     NoServersError,
+    NoStreamForSubject,
     NotJetStreamMessage,
     OutboundBufferFull,
     PermissionsViolation,
     PinIdMismatch,
+    PublishError,
     RemoteProtocolError,
     ServerError,
     ServerNotFound,
@@ -65,44 +67,104 @@ from jetspark.errors import (
     WrongLastMsgId,
     WrongLastSequence,
 )
+from jetspark.jetstream.advisory_events import Advisory
+from jetspark.jetstream.consumer import Consumer
+from jetspark.jetstream.consumer_config import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    PriorityPolicy,
+    ReplayPolicy,
+)
+from jetspark.jetstream.consuming import Consuming, Messages
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.dead_letters import DeadLetter
+from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo, StreamState
+from jetspark.jetstream.message import Batch, JetStreamMsg, ack_all
+from jetspark.jetstream.metadata import Metadata, SequencePair
+from jetspark.jetstream.ordered import OrderedConsumer
+from jetspark.jetstream.requests import PubAck
+from jetspark.jetstream.stored import StoredMessage
+from jetspark.jetstream.stream import Stream
+from jetspark.jetstream.stream_config import (
+    DiscardPolicy,
+    ExternalStream,
+    PersistMode,
+    Placement,
+    RePublish,
+    RetentionPolicy,
+    StorageType,
+    StoreCompression,
+    StreamConfig,
+    StreamConsumerLimits,
+    StreamSource,
+    SubjectTransform,
+)
 from jetspark.wire.headers import Headers
 
 __all__ = [
     "APIError",
+    "AccountInfo",
+    "AckPolicy",
+    "Advisory",
     "AuthorizationError",
     "BadRequest",
+    "Batch",
     "BatchPublishError",
     "Connection",
     "ConnectionClosed",
     "ConnectionDraining",
     "ConnectionError",
     "ConnectionLost",
+    "Consumer",
+    "ConsumerConfig",
     "ConsumerDeleted",
+    "ConsumerInfo",
     "ConsumerIsPush",
     "ConsumerNameInUse",
     "ConsumerNotFound",
+    "Consuming",
+    "DeadLetter",
+    "DeliverPolicy",
+    "DiscardPolicy",
     "Error",
     "Event",
     "ExceededLimit",
+    "ExternalStream",
     "Headers",
     "HeadersNotSupported",
     "InsufficientResources",
+    "JetStream",
     "JetStreamError",
+    "JetStreamMsg",
     "JetStreamNotEnabled",
     "JetStreamNotEnabledForAccount",
     "JetStreamUnavailable",
     "LeadershipChanged",
     "MaxPayloadError",
     "MessageNotFound",
+    "Messages",
+    "Metadata",
     "MissedHeartbeat",
     "Msg",
     "NoResponders",
     "NoServersError",
+    "NoStreamForSubject",
     "NotJetStreamMessage",
+    "OrderedConsumer",
     "OutboundBufferFull",
     "PermissionsViolation",
+    "PersistMode",
     "PinIdMismatch",
+    "Placement",
+    "PriorityPolicy",
+    "PubAck",
+    "PublishError",
+    "RePublish",
     "RemoteProtocolError",
+    "ReplayPolicy",
+    "RetentionPolicy",
+    "SequencePair",
     "ServerError",
     "ServerInfo",
     "ServerNotFound",
@@ -113,11 +175,21 @@ __all__ = [
     "State",
     "Statistics",
     "StatusError",
+    "StorageType",
+    "StoreCompression",
+    "StoredMessage",
+    "Stream",
+    "StreamConfig",
+    "StreamConsumerLimits",
     "StreamFull",
+    "StreamInfo",
     "StreamNameInUse",
     "StreamNotFound",
     "StreamSealed",
+    "StreamSource",
+    "StreamState",
     "StreamSubjectOverlap",
+    "SubjectTransform",
     "Subscription",
     "SubscriptionClosed",
     "TLSError",
@@ -127,6 +199,7 @@ __all__ = [
     "WrongLastMsgId",
     "WrongLastSequence",
     "__version__",
+    "ack_all",
     "connect",
     "server",
 ]

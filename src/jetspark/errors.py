@@ -18,6 +18,7 @@ Error                              everything below; carries `hint`, what the us
 │   ├── AuthorizationError         wrong, missing or expired credentials
 │   └── PermissionsViolation       the subject is not allowed to this user
 ├── NoResponders                   nobody listens on the subject of a request
+│   └── NoStreamForSubject         no stream stores the subject; also a JetStreamError
 ├── RemoteProtocolError            the peer sent something that is not the NATS protocol
 ├── SlowConsumer                   a subscription was full and dropped messages
 ├── SubscriptionClosed             the subscription was unsubscribed or its connection closed
@@ -49,6 +50,7 @@ Error                              everything below; carries `hint`, what the us
     │   ├── ServerShutdown         409, the server stops; pull again
     │   ├── ExceededLimit          409, asked for more than the consumer allows
     │   └── PinIdMismatch          423, another client is pinned now
+    ├── PublishError               messages of a publisher failed; carries `failed`, how many
     ├── MissedHeartbeat            the server was silent for two heartbeats
     └── NotJetStreamMessage        the message has no acknowledgement subject
 ```
@@ -89,10 +91,12 @@ __all__ = [
     "MissedHeartbeat",
     "NoResponders",
     "NoServersError",
+    "NoStreamForSubject",
     "NotJetStreamMessage",
     "OutboundBufferFull",
     "PermissionsViolation",
     "PinIdMismatch",
+    "PublishError",
     "RemoteProtocolError",
     "ServerError",
     "ServerNotFound",
@@ -233,6 +237,21 @@ class ServerNotFound(Error):
 
 class JetStreamError(Error):
     """Everything that is about JetStream."""
+
+
+class NoStreamForSubject(NoResponders, JetStreamError):
+    """No stream stores what is published to this subject."""
+
+
+class PublishError(JetStreamError):
+    """Messages of a publisher are not stored, or it is unknown: `failed` of them since it last said so.
+
+    Its cause is the first error; each message's own is on its future.
+    """
+
+    def __init__(self, message: str = "", *, failed: int = 0, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.failed = failed
 
 
 class APIError(JetStreamError):

@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("wire",),
     ("core",),
     ("jetstream",),
+    ("client",),
     ("blocking", "arrow"),
     ("jetspark",),
     ("spark",),
@@ -37,7 +38,13 @@ BESIDE = {"server": LAYERS[0]}
 USERS_OF = {"server": ("jetspark", "shipper", "cli")}
 
 # What has no I/O, no clock and no chance in it can be tested with any input.
-PURE = ("jetspark.wire", "jetspark.jetstream.pull", "jetspark.jetstream.status")
+PURE = (
+    "jetspark.wire",
+    "jetspark.jetstream.metadata",
+    "jetspark.jetstream.pull",
+    "jetspark.jetstream.pull_options",
+    "jetspark.jetstream.status",
+)
 IMPURE = {"asyncio", "random", "select", "selectors", "socket", "ssl", "threading", "time"}
 
 

@@ -17,6 +17,7 @@ from jetspark.errors import (
     Timeout,
     UsageError,
 )
+from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model import Model, decode_object
 from jetspark.wire.subjects import check_name, check_subject
 
@@ -122,7 +123,7 @@ class API:
         deadline = loop.time() + seconds
         while True:
             try:
-                message = await self.connection.request(subject, payload, timeout=deadline - loop.time())
+                return await self._request(subject, payload, deadline - loop.time())
             except Timeout:
                 raise Timeout(
                     f"JetStream did not answer on {subject!r} within {seconds} s",
@@ -140,8 +141,14 @@ class API:
             except ConnectionLost:
                 if not safe:
                     raise
-            else:
-                return message.data
+
+    async def _request(self, subject: str, payload: bytes, timeout: float) -> bytes:
+        if "*" not in subject and ">" not in subject:
+            return (await self.connection.request(subject, payload, timeout=timeout)).data
+        # A filter with wildcards in the subject, which only looks as if one could subscribe to it alone.
+        with Inbox(self.connection) as inbox:
+            inbox.ask(subject, payload)
+            return (await inbox.take(timeout))[0].data
 
     @property
     def _may_have_jetstream(self) -> bool:

@@ -9,12 +9,15 @@ import re
 import secrets
 import socket
 import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
 from jetspark.errors import ServerStartError, UsageError
 from jetspark.server.config import HOST
 from jetspark.server.options import Member, OptionNames, Options
+from jetspark.server.probe import can_replicate, credentials
 from jetspark.server.process import Server
 from jetspark.server.ready import POLL, last_lines
 
@@ -24,20 +27,22 @@ _LEADER = re.compile(
     r"Self is new JetStream cluster metadata leader|JetStream cluster new metadata leader: \S"
 )
 _ATTEMPTS = 5
+_READY_TIMEOUT = 60.0  # seconds; an election that fails is held again after 4 to 9
+_PROBE_TIMEOUT = 2.0  # seconds; the answer comes after a tenth
 # Below the ports that Linux and macOS give to those who do not choose, so that nobody is given ours while a
 # server is down.
 _ROUTE_PORTS = range(20_000, 30_000)
 
 
 def run_cluster(n: int = 3, **options: Unpack[OptionNames]) -> Cluster:
-    """Start `n` servers on 127.0.0.1 and return them when they are one cluster with a JetStream leader.
+    """Start `n` servers on 127.0.0.1 and return them when they are one cluster that can replicate.
 
     The keywords are the fields of `jetspark.server.Options`. `name` names the cluster, and the servers
     after it; `store_dir` gets a directory for each server. Blocks for some tenths of a second: `async
     with Cluster(...)` does not.
 
     Raises UsageError for a bad option, ServerNotFound without an executable and ServerStartError, with a
-    log, when the cluster does not form within `ready_timeout` seconds.
+    log, when the cluster does not form within `ready_timeout` seconds, 60 unless given.
     """
     cluster = Cluster(n, **options)
     cluster.start()
@@ -53,6 +58,7 @@ class Cluster:
     def __init__(self, n: int = 3, **options: Unpack[OptionNames]) -> None:
         if n < 2:
             raise UsageError(f"n must be 2 or more servers, not {n}")
+        options.setdefault("ready_timeout", _READY_TIMEOUT)
         checked = Options().change(options)
         for option in ("port", "cluster"):
             if getattr(checked, option):
@@ -156,14 +162,19 @@ class Cluster:
         for server in starting:
             server.wait_ready(deadline)
         for server in starting:
-            self._wait_formed(server, deadline)
+            self._wait_until(partial(self._formed, server, deadline), server, deadline)
+        login = credentials(self._servers[0].options)
+        if self._jetstream and login is not None:
+            server = self._servers[0]
+            asking = partial(can_replicate, server.port, self._n, login, timeout=_PROBE_TIMEOUT)
+            self._wait_until(asking, server, deadline)
 
-    def _wait_formed(self, server: Server, deadline: float) -> None:
-        while not self._formed(server, deadline):
+    def _wait_until(self, done: Callable[[], bool], server: Server, deadline: float) -> None:
+        while not done():
             if time.monotonic() > deadline:
                 raise ServerStartError(
-                    f"{server.name} did not become part of cluster {self._name} within "
-                    f"{self._ready_timeout:g} seconds. Its log:\n{last_lines(server.log_since_start())}"
+                    f"cluster {self._name} did not form within {self._ready_timeout:g} seconds. "
+                    f"The log of {server.name}:\n{last_lines(server.log_since_start())}"
                 )
             time.sleep(POLL)
 

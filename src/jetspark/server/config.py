@@ -137,6 +137,9 @@ def _cluster(member: Member) -> Iterator[str]:
     yield f"name: {quote(member.cluster)}"
     yield f"listen: {quote(f'{HOST}:{member.port}')}"
     yield f'authorization {{ user: "route", password: {quote(member.secret)}, timeout: 5 }}'
+    # One route a pair: a pool of them makes a storm of duplicates when all start at once, and for a moment
+    # servers take each other for offline.
+    yield "pool_size: -1"
     # JetStream takes the number of routes for the size of the cluster to wait for, so all are listed.
     routes = [f"nats-route://route:{member.secret}@{HOST}:{port}" for port in member.ports]
     yield f"routes: {_list(routes)}"

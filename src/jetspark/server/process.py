@@ -217,7 +217,8 @@ class Server:
     def lame_duck(self) -> None:
         """SIGUSR2: it tells its clients to go elsewhere, closes them bit by bit and exits.
 
-        How long that takes is `lame_duck_duration` in `config`; the server's default is 2 minutes.
+        It waits `lame_duck_grace_period` first (10 seconds), and spreads the closing over
+        `lame_duck_duration` (2 minutes, 30 seconds at least); both can be set in `config`.
         """
         self._running().signal(signal.SIGUSR2)
 

@@ -1,39 +1,54 @@
-"""`connect`: the front door. Its signature is the reference of all options."""
+"""`connect`: the front door. Its signature is the reference of all options.
+
+The connection that it gives is the one of `core`, with the way up to JetStream.
+"""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import Generic, TypeVar
 
-from jetspark.core.connection import Connection
+from jetspark.core import connection
 from jetspark.core.events import Listener
 from jetspark.core.options import Options, Path, Secret
-from jetspark.core.servers import DEFAULT_URL, parse_servers
+from jetspark.core.servers import DEFAULT_URL as _DEFAULT_URL
+from jetspark.core.servers import parse_servers
+from jetspark.jetstream.context import JetStream
 
-__all__ = ["Connecting", "connect"]
-
-C = TypeVar("C", bound=Connection)
+__all__ = ["Connecting", "Connection", "connect"]
 
 
-class Connecting(Generic[C]):
+class Connection(connection.Connection):
+    """A connection to NATS. Made by `jetspark.connect`; belongs to the event loop that made it."""
+
+    def jetstream(
+        self, *, domain: str | None = None, api_prefix: str | None = None, timeout: float = 5.0
+    ) -> JetStream:
+        """JetStream through this connection; as many contexts as needed, they are cheap.
+
+        `domain` names a JetStream domain, `api_prefix` replaces `$JS.API` where an account imports the API of
+        another. Calls end within `timeout` seconds. Raises `UsageError`; asks the server nothing.
+        """
+        return JetStream(self, domain=domain, api_prefix=api_prefix, timeout=timeout)
+
+
+class Connecting:
     """A connection to be: await it, or enter it with `async with`, which closes it at the end."""
 
-    def __init__(self, kind: type[C], servers: str | Iterable[str], options: Options) -> None:
-        self._kind = kind
+    def __init__(self, servers: str | Iterable[str], options: Options) -> None:
         self._servers = parse_servers(servers)
         self._options = options
-        self._connection: C | None = None
+        self._connection: Connection | None = None
 
-    async def _open(self) -> C:
-        connection = self._kind(self._servers, self._options)
+    async def _open(self) -> Connection:
+        connection = Connection(self._servers, self._options)
         await connection.open()
         return connection
 
-    def __await__(self) -> Generator[object, None, C]:
+    def __await__(self) -> Generator[object, None, Connection]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> C:
+    async def __aenter__(self) -> Connection:
         self._connection = await self._open()
         return self._connection
 
@@ -43,7 +58,7 @@ class Connecting(Generic[C]):
 
 
 def connect(
-    servers: str | Iterable[str] = DEFAULT_URL,
+    servers: str | Iterable[str] = _DEFAULT_URL,
     *,
     name: str = "",
     connect_timeout: float = 5.0,
@@ -80,7 +95,7 @@ def connect(
     on_lame_duck: Listener | None = None,
     on_slow_consumer: Listener | None = None,
     on_error: Listener | None = None,
-) -> Connecting[Connection]:
+) -> Connecting:
     """Connect to NATS: `nc = await connect(url)`, or `async with connect(url) as nc`.
 
     Args:
@@ -119,4 +134,4 @@ def connect(
         kinds of `jetspark.Error`.
     """
     options = dict(locals())
-    return Connecting(Connection, options.pop("servers"), Options(**options))
+    return Connecting(options.pop("servers"), Options(**options))

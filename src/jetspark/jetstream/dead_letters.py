@@ -1,0 +1,186 @@
+"""Dead letters: messages that a consumer gave up, found through the advisories that point to them.
+
+A message stays where it is, in its stream, where other consumers may want it; an advisory says which
+consumer gave it up and why. Where a stream captures the advisories they are read from there, past and
+future, without loss; those that no stream captures are heard only while somebody listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from jetspark.errors import MessageNotFound, UsageError
+from jetspark.jetstream import direct
+from jetspark.jetstream.advisory import Advisories
+from jetspark.jetstream.advisory_events import (
+    ADVISORIES,
+    Advisory,
+    MaxDeliveries,
+    MessageTerminated,
+    parse_advisory,
+)
+from jetspark.jetstream.ordered import OrderedConsumer
+from jetspark.jetstream.requests import MsgGetRequest
+from jetspark.jetstream.stored import StoredMessage
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.stream_config import StreamConfig
+
+__all__ = ["DeadLetter", "dead_letters"]
+
+_Events: TypeAlias = AsyncGenerator[Advisory, None]
+
+_KINDS: Final[dict[str, type[Advisory]]] = {"max_deliveries": MaxDeliveries, "terminated": MessageTerminated}
+#: How many letters are remembered, so that none is given twice: an advisory may be published again.
+_REMEMBERED: Final = 100_000
+_BATCH: Final = 500
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a consumer gave up."""
+
+    #: Name of the stream.
+    stream: str
+    #: Name of the consumer.
+    consumer: str
+    #: Sequence of the message in the stream.
+    sequence: int
+    #: How often it was delivered.
+    deliveries: int
+    #: `max_deliveries` when it was never acknowledged, `terminated` when a client said so.
+    kind: str
+    #: Why it was terminated, if the client said so.
+    reason: str | None = None
+    #: When it was given up.
+    timestamp: datetime | None = None
+    #: The message, or None when the stream no longer has it.
+    message: StoredMessage | None = None
+
+
+async def dead_letters(
+    js: JetStream, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
+) -> AsyncIterator[DeadLetter]:
+    """The messages that `consumer` gave up; users read what that means on `JetStream.dead_letters`."""
+    subjects = [
+        subject
+        for row in ADVISORIES.values()
+        if row.event in _KINDS.values()
+        for subject in row.subjects(stream, consumer)
+    ]
+    captured = await _captures(js, subjects)
+    if not captured and not follow:
+        raise UsageError(
+            f"no stream captures the advisories about consumer {consumer} of stream {stream}",
+            hint="Create one with js.create_advisory_stream(), for those to come, or listen with follow=True",
+        )
+    info = (await js.get_stream(stream)).cached_info
+    sources = [_stored(js, name, found, since, follow) for name, found in captured.items()]
+    heard_only = set(subjects).difference(*captured.values())
+    if follow and heard_only:
+        sources.append(_heard(js, sorted(heard_only)))
+    seen: dict[tuple[int, str], None] = {}
+    async with aclosing(_merged(sources) if follow else _chained(sources)) as events:
+        async for event in events:
+            letter = _letter(event)
+            if letter is None or (letter.sequence, letter.kind) in seen:
+                continue
+            seen[letter.sequence, letter.kind] = None
+            if len(seen) > _REMEMBERED:
+                del seen[next(iter(seen))]
+            if letter.timestamp is None or letter.timestamp >= info.created:
+                message = await _message(js, info.config, letter.sequence)
+                letter = msgspec.structs.replace(letter, message=message)
+            # Otherwise it is about a stream of the same name that was deleted since.
+            yield letter
+
+
+async def _captures(js: JetStream, subjects: Iterable[str]) -> dict[str, list[str]]:
+    """Which streams store these subjects: subjects by stream."""
+    captured: dict[str, list[str]] = {}
+    for subject in subjects:
+        async for name in js.stream_names(subject):
+            captured.setdefault(name, []).append(subject)
+    return captured
+
+
+async def _stored(
+    js: JetStream, stream: str, subjects: list[str], since: datetime | None, follow: bool
+) -> _Events:
+    """Advisories that a stream captured, up to its end; or further, as it captures them."""
+    reader = OrderedConsumer(js, stream, filter_subjects=subjects, opt_start_time=since)
+    try:
+        if follow:
+            async with reader.messages(max_messages=_BATCH) as messages:
+                async for message in messages:
+                    yield parse_advisory(message.data)
+        else:
+            while batch := await reader.fetch_no_wait(_BATCH):
+                for message in batch:
+                    yield parse_advisory(message.data)
+    finally:
+        await reader.delete()
+
+
+async def _heard(js: JetStream, subjects: list[str]) -> _Events:
+    """Advisories as they are published."""
+    async with Advisories(js.connection, subjects) as events:
+        async for event in events:
+            yield event
+
+
+async def _chained(sources: list[_Events]) -> _Events:
+    for source in sources:
+        async with aclosing(source) as events:
+            async for event in events:
+                yield event
+
+
+async def _merged(sources: list[_Events]) -> _Events:
+    """Whatever any of the sources brings, when it does. Raises what the first of them raises."""
+    waiting = {asyncio.ensure_future(anext(source)): source for source in sources}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                source = waiting.pop(task)
+                try:
+                    event = task.result()
+                except StopAsyncIteration:
+                    continue
+                waiting[asyncio.ensure_future(anext(source))] = source
+                yield event
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for source in sources:
+            await source.aclose()
+
+
+def _letter(event: Advisory) -> DeadLetter | None:
+    for kind, cls in _KINDS.items():
+        if isinstance(event, cls) and isinstance(event, MaxDeliveries | MessageTerminated):
+            return DeadLetter(
+                stream=event.stream,
+                consumer=event.consumer,
+                sequence=event.stream_seq,
+                deliveries=event.deliveries,
+                kind=kind,
+                reason=event.reason if isinstance(event, MessageTerminated) else None,
+                timestamp=event.timestamp,
+            )
+    return None
+
+
+async def _message(js: JetStream, config: StreamConfig, sequence: int) -> StoredMessage | None:
+    try:
+        return await direct.get(js.api, config, MsgGetRequest(seq=sequence))
+    except MessageNotFound:
+        return None

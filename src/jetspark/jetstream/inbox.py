@@ -1,0 +1,113 @@
+"""An inbox of one's own: for requests that have many answers, or go to subjects that look like wildcards.
+
+The multiplexed inbox of `core/request.py` takes one answer per request and refuses such subjects. Here one
+request is under way at a time, and the late answers to those before it are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jetspark.core.receiver import Receiver
+from jetspark.core.signal import Signal
+from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
+from jetspark.wire import encode
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import has_status
+from jetspark.wire.subjects import check_filter
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from jetspark.core.connection import Connection
+
+__all__ = ["Inbox"]
+
+
+class Inbox(Receiver):
+    """Subscribed inside its `with` block."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session = connection.session
+        self._prefix = connection.new_inbox().encode()
+        super().__init__(self._session.new_sid(), self._prefix + b".*")
+        self._number = 0
+        self._reply = b""
+        self._asked = ""
+        self._frames: list[MsgFrame] = []
+        self._error: Error | None = None
+        self._changed = Signal()
+
+    def __enter__(self) -> Inbox:
+        self._session.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.unsubscribe(self)
+        self._session.forget(self)
+
+    def ask(self, subject: str, payload: bytes) -> None:
+        """Send a request, when the connection is there; forget the one before.
+
+        Raises `ConnectionClosed`, and `UsageError` for a subject that is none.
+        """
+        encoded = check_filter(subject)
+        if self._connection.closed:
+            raise ConnectionClosed("the connection is closed")
+        self._number += 1
+        self._reply = b"%b.%d" % (self._prefix, self._number)
+        self._asked = subject
+        self._frames = []
+        self._error = None
+        # A frame of the session: after a reconnect nobody would want the answer any more.
+        self._session.outbox.write_control(encode.pub(encoded, self._reply, payload))
+
+    async def take(self, timeout: float) -> list[MsgFrame]:
+        """What has been answered and not been taken yet, at least one frame.
+
+        Raises `Timeout` after so many seconds, `NoResponders`, `ConnectionLost` when the connection broke
+        after the request, `ConnectionClosed`, `PermissionsViolation`.
+        """
+        while not self._frames:
+            if self._error is not None:
+                raise self._error
+            if not await self._changed.wait(timeout) and not self._frames:
+                raise Timeout(f"no answer on {self._asked!r} within {timeout:.3g} s")
+        frames, self._frames = self._frames, []
+        return frames
+
+    # --- for the session
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Keep the answers to the latest request."""
+        reply = self._reply
+        if frames[0].subject != reply or frames[-1].subject != reply:
+            frames = [frame for frame in frames if frame.subject == reply]
+            if not frames:
+                return
+        first = frames[0]
+        if not first.data and has_status(first.header) and first.header.startswith(b"NATS/1.0 503"):
+            self._fail(NoResponders(f"nobody listens on {self._asked!r}"))
+            return
+        self._frames += frames
+        self._changed.wake()
+
+    def disconnected(self) -> None:
+        """What was asked will not be answered, or not in full."""
+        self._fail(ConnectionLost(f"the connection broke while waiting for the answer on {self._asked!r}"))
+
+    def publish_refused(self, subject: str, error: Error) -> None:
+        """The server does not permit the request."""
+        if subject == self._asked:
+            self._fail(error)
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will be answered any more."""
+        self._fail(error or ConnectionClosed("the connection was closed during a request"))
+
+    def _fail(self, error: Error) -> None:
+        self._error = error
+        self._changed.wake()

@@ -1,0 +1,50 @@
+"""Fixtures for all tests: real servers, a proxy in front of one, certificates."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from jetspark.server import Cluster, Server
+from tests.support.certs import Certs, make_certs
+from tests.support.proxy import TCPProxy
+
+pytest_plugins = ["jetspark.server.fixtures"]
+
+
+@pytest.fixture
+def server(nats_server: Server) -> Server:
+    """A server of the test's own, with JetStream and an empty store."""
+    return nats_server
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Server]:
+    """One server for all tests of a worker; for those that do it no harm and pick names of their own."""
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(nats_cluster: Cluster) -> Cluster:
+    """Three servers, shared by the tests of a module and all running when a test begins."""
+    for member in nats_cluster.servers:
+        if member.running:
+            member.resume()
+    if not all(member.running for member in nats_cluster.servers):
+        nats_cluster.start()
+    return nats_cluster
+
+
+@pytest_asyncio.fixture
+async def proxy(server: Server) -> AsyncIterator[TCPProxy]:
+    """A proxy in front of `server`."""
+    async with TCPProxy(server.port) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Certs:
+    return make_certs(tmp_path_factory.mktemp("certs"))

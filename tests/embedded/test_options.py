@@ -1,0 +1,119 @@
+"""Options: what is refused, and what the configuration file says. No server is started here."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jetspark.server
+from jetspark.errors import UsageError
+from jetspark.server import TLS, Cluster, Options, Server, User, config
+from jetspark.server.options import OptionNames
+
+ANN = User(user="ann", password="a")
+KEY = "U" + "A" * 55
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "others"),
+    [
+        ("port", -1, {}),
+        ("port", 65536, {}),
+        ("name", "with space", {}),
+        ("name", "", {}),
+        ("domain", "a.b", {}),
+        ("domain", "d", {"jetstream": False}),
+        ("store_dir", "/nowhere", {"jetstream": False}),
+        ("sync_interval", 0, {}),
+        ("sync_interval", "sometimes", {}),
+        ("sync_interval", "always", {"jetstream": False}),
+        ("max_payload", 0, {}),
+        ("ready_timeout", 0, {}),
+        ("token", "", {}),
+        ("token", "t", {"users": [ANN]}),
+        ("users", [ANN, ANN], {}),
+        ("users", ["ann"], {}),
+        ("nkeys", KEY, {}),
+        ("nkeys", ["SUA" + "A" * 53], {}),
+        ("colour", "red", {}),
+    ],
+)
+def test_a_bad_option_is_refused_by_name(option: str, value: object, others: dict[str, Any]) -> None:
+    given: Any = {option: value, **others}
+    with pytest.raises(UsageError, match=option):
+        Server(**given)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"user": "", "password": "p"},
+        {"user": "u", "password": ""},
+        {"user": "u", "password": "p", "publish_allow": "orders"},
+        {"user": "u", "password": "p", "subscribe_allow": []},
+        {"user": "u", "password": "p", "account": "two words"},
+    ],
+)
+def test_a_bad_user_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="users"):
+        User(**bad)
+
+
+def test_bad_certificates_are_refused(tmp_path: Path) -> None:
+    here = tmp_path / "there.pem"
+    here.touch()
+    with pytest.raises(UsageError, match="key_file"):
+        TLS(cert_file=here, key_file=tmp_path / "missing.pem")
+    with pytest.raises(UsageError, match="ca_file"):
+        TLS(cert_file=here, key_file=here, verify=True)
+
+
+def test_a_seed_given_for_a_public_key_is_not_repeated_in_the_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        Server(nkeys=["SUAHUSHHUSH"])
+    assert "HUSH" not in str(caught.value)
+
+
+def test_a_cluster_of_one_and_a_cluster_on_one_port_are_refused() -> None:
+    with pytest.raises(UsageError, match="n must be"):
+        Cluster(1)
+    with pytest.raises(UsageError, match="port"):
+        Cluster(3, port=4222)
+
+
+def test_the_names_for_signatures_are_the_fields_of_the_options() -> None:
+    assert set(OptionNames.__annotations__) == {field.name for field in fields(Options)}
+
+
+def test_everything_exported_is_there() -> None:
+    assert all(hasattr(jetspark.server, name) for name in jetspark.server.__all__)
+
+
+def render(options: Options) -> str:
+    return config.render(options, name="n", port=0, monitor_port=0, ports_dir="/p", store_dir="/s")
+
+
+def test_the_configuration_binds_loopback_and_lets_the_server_pick_the_port() -> None:
+    text = render(Options())
+    assert 'host: "127.0.0.1"' in text
+    assert "port: -1" in text
+    assert "http" not in text
+
+
+def test_users_are_grouped_by_account_and_lists_are_quoted() -> None:
+    bob = User(user="bob", password="b", account="B", publish_allow=["a.>", "b"], subscribe_deny=["*"])
+    text = render(Options(users=[ANN, bob]))
+    assert '{ user: "ann", password: "a" }' in text
+    assert 'publish: { allow: ["a.>", "b"] }, subscribe: { deny: ["*"] }' in text
+    assert '"B" {\n    jetstream: enabled' in text
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [("plain", '"plain"'), ('a"b\\c', '"a\\"b\\\\c"'), ("a\nb\x7f", '"a\\x0Ab\\x7F"'), ("$x é", '"$x é"')],
+)
+def test_strings_are_quoted_as_the_servers_lexer_reads_them(text: str, quoted: str) -> None:
+    assert config.quote(text) == quoted

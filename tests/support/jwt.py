@@ -1,0 +1,124 @@
+"""Operator, accounts and users as NATS knows them: nkeys, and JWTs that they sign for each other.
+
+What `nsc` does, and no more of it than the tests need. The format is that of nats-io/jwt, version 2.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nkeys
+
+__all__ = ["Identity", "Operator", "UserCredentials", "new_identity"]
+
+_PREFIX = {
+    "operator": nkeys.PREFIX_BYTE_OPERATOR,
+    "account": nkeys.PREFIX_BYTE_ACCOUNT,
+    "user": nkeys.PREFIX_BYTE_USER,
+}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An nkey: its public key, and the seed, which is secret."""
+
+    public_key: str
+    seed: str = field(repr=False)
+
+    def sign(self, data: bytes) -> bytes:
+        return bytes(nkeys.from_seed(bytearray(self.seed.encode())).sign(data))
+
+
+def new_identity(kind: str = "user") -> Identity:
+    """A new key of an operator, an account or a user."""
+    seed = bytes(nkeys.encode_seed(os.urandom(32), _PREFIX[kind]))
+    return Identity(bytes(nkeys.from_seed(bytearray(seed)).public_key).decode(), seed.decode())
+
+
+@dataclass(frozen=True)
+class UserCredentials:
+    """What a user logs in with."""
+
+    identity: Identity
+    jwt: str = field(repr=False)
+
+    def write(self, path: Path) -> Path:
+        """Write a `.creds` file like those of nsc, with mode 0600; an old one is replaced."""
+        text = (
+            f"-----BEGIN NATS USER JWT-----\n{self.jwt}\n------END NATS USER JWT------\n\n"
+            "************************* IMPORTANT *************************\n"
+            "NKEY Seed printed below can be used to sign and prove identity.\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{self.identity.seed}\n------END USER NKEY SEED------\n"
+        )
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="ascii")
+        return path
+
+
+class Operator:
+    """An operator with one account, `account`, and whatever users are asked for."""
+
+    def __init__(self) -> None:
+        self.operator = new_identity("operator")
+        self.account = new_identity("account")
+        limits = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
+        self._operator_jwt = _jwt(self.operator, self.operator, "operator", {})
+        self._account_jwt = _jwt(
+            self.operator, self.account, "account", {"limits": {**limits, "wildcards": True}}
+        )
+
+    @property
+    def config(self) -> str:
+        """The text for the server's configuration that trusts this operator and knows the account."""
+        return (
+            f"operator: {self._operator_jwt}\n"
+            "resolver: MEMORY\n"
+            f"resolver_preload: {{ {self.account.public_key}: {self._account_jwt} }}\n"
+        )
+
+    def user(self, *, expires: float | None = None, **claims: Any) -> UserCredentials:
+        """A user of the account; `expires` is seconds since the epoch, `claims` go into `nats`."""
+        identity = new_identity("user")
+        limits = {"subs": -1, "data": -1, "payload": -1}
+        return UserCredentials(
+            identity, _jwt(self.account, identity, "user", {**limits, **claims}, expires=expires)
+        )
+
+
+def _jwt(
+    issuer: Identity,
+    subject: Identity,
+    kind: str,
+    nats: Mapping[str, Any],
+    *,
+    expires: float | None = None,
+) -> str:
+    claims = {
+        "iat": int(time.time()),
+        "iss": issuer.public_key,
+        "name": kind,
+        "sub": subject.public_key,
+        "nats": {"type": kind, "version": 2, **nats},
+    }
+    if expires is not None:
+        claims["exp"] = int(expires)
+    digest = hashlib.new("sha512_256", json.dumps(claims).encode()).digest()
+    claims["jti"] = base64.b32encode(digest).rstrip(b"=").decode()
+    signed = f"{_part({'typ': 'JWT', 'alg': 'ed25519-nkey'})}.{_part(claims)}"
+    return f"{signed}.{_base64(issuer.sign(signed.encode()))}"
+
+
+def _part(value: Mapping[str, Any]) -> str:
+    return _base64(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,69 @@
+"""Waiting for what a connection tells about itself, instead of sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from jetspark import Event
+
+__all__ = ["Watch", "eventually"]
+
+_LONG = 20.0  # seconds; only a hang takes so long
+
+
+class Watch:
+    """Listens to all events of a connection: `connect(url, **watch.listeners)`."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Event, Any]] = []
+        """Each event with what came with it, or None."""
+        self._arrived = asyncio.Event()
+
+    @property
+    def listeners(self) -> dict[str, Any]:
+        return {f"on_{event}": partial(self._take, event) for event in Event}
+
+    @property
+    def names(self) -> list[Event]:
+        return [event for event, _ in self.events]
+
+    def count(self, event: Event) -> int:
+        return self.names.count(event)
+
+    def last(self, event: Event) -> Any:
+        """What came with the latest `event`."""
+        return [about for name, about in self.events if name is event][-1]
+
+    async def until(self, event: Event, times: int = 1) -> Any:
+        """Wait until `event` has happened so often in all; returns what came with it then."""
+        await eventually(lambda: self.count(event) >= times, f"{times} times {event}", self._arrived, self)
+        return [about for name, about in self.events if name is event][times - 1]
+
+    def clear(self) -> None:
+        self.events.clear()
+
+    def _take(self, event: Event, about: object = None) -> None:
+        self.events.append((event, about))
+        self._arrived.set()
+
+    def __repr__(self) -> str:
+        return f"Watch({', '.join(f'{event}: {about!r}' for event, about in self.events)})"
+
+
+async def eventually(
+    condition: Callable[[], bool], what: str, arrived: asyncio.Event | None = None, details: object = ""
+) -> None:
+    """Wait until `condition` holds. It is looked at when `arrived` is set, else every few milliseconds."""
+    try:
+        async with asyncio.timeout(_LONG):
+            while not condition():
+                if arrived is None:
+                    await asyncio.sleep(0.005)
+                else:
+                    arrived.clear()
+                    await arrived.wait()
+    except TimeoutError:
+        raise AssertionError(f"waited in vain for {what}. {details}") from None
