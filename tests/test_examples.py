@@ -1,0 +1,47 @@
+"""Every example runs, against a server of its own, and prints what it promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jetspark.server import Server
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+# What the last line of each example says.
+LAST_LINES = {
+    "all_or_nothing": "still 2 entries",
+    "blocking": "iterated 4",
+    "consume_with_a_handler": "handled 20 of 20",
+    "core_nats": "nobody listens on 'nobody.home'. Is the service running, and in this account?",
+    "dead_letters": "dead after 3 deliveries: 'not an address'",
+    "iterate_messages": "web1 wrote 333 lines",
+    "look_up": "stream STATE: no message found (10037)",
+    "publish_many": "stored 10001",
+    "quickstart": "0 to acknowledge, 0 to deliver",
+    "replay_in_order": "[60, 62, 64, 66, 68]",
+    "work_queue": "left in the queue: 0",
+}
+
+
+def test_no_example_is_forgotten() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(LAST_LINES)
+
+
+@pytest.mark.parametrize("name", sorted(LAST_LINES))
+def test_an_example_runs_and_prints_what_it_promises(name: str, server: Server) -> None:
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
+        env={**os.environ, "NATS_URL": server.url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == LAST_LINES[name]
