@@ -64,24 +64,31 @@ class UserCredentials:
 
 
 class Operator:
-    """An operator with one account, `account`, and whatever users are asked for."""
+    """An operator with one account, `account`, beside the system's, and whatever users are asked for."""
 
     def __init__(self) -> None:
         self.operator = new_identity("operator")
-        self.account = new_identity("account")
+        self.account, self.system = new_identity("account"), new_identity("account")
         limits = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
-        self._operator_jwt = _jwt(self.operator, self.operator, "operator", {})
-        self._account_jwt = _jwt(
-            self.operator, self.account, "account", {"limits": {**limits, "wildcards": True}}
+        self._operator_jwt = _jwt(
+            self.operator, self.operator, "operator", {"system_account": self.system.public_key}
         )
+        self._account_jwts = {
+            account.public_key: _jwt(
+                self.operator, account, "account", {"limits": {**limits, "wildcards": True}}
+            )
+            for account in (self.account, self.system)
+        }
 
     @property
     def config(self) -> str:
-        """The text for the server's configuration that trusts this operator and knows the account."""
+        """The text for the server's configuration that trusts this operator and knows the accounts."""
+        preload = "\n".join(f"  {key}: {jwt}" for key, jwt in self._account_jwts.items())
         return (
             f"operator: {self._operator_jwt}\n"
+            f"system_account: {self.system.public_key}\n"
             "resolver: MEMORY\n"
-            f"resolver_preload: {{ {self.account.public_key}: {self._account_jwt} }}\n"
+            f"resolver_preload: {{\n{preload}\n}}\n"
         )
 
     def user(self, *, expires: float | None = None, **claims: Any) -> UserCredentials:

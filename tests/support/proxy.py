@@ -137,6 +137,8 @@ class TCPProxy:
             task = asyncio.create_task(self._connection(client))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
+            # A task that is cancelled before it has begun does not get to its `finally`.
+            task.add_done_callback(lambda _, client=client: client.close())
 
     async def _connection(self, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -162,8 +164,10 @@ class TCPProxy:
             async with asyncio.TaskGroup() as pumps:
                 pumps.create_task(self._pump(client, server, "client_to_server"))
                 pumps.create_task(self._pump(server, client, "server_to_client"))
-        except* OSError as broken:
-            raise OSError from broken
+        except ExceptionGroup as group:
+            if group.split(OSError)[1] is not None:
+                raise  # a filter failed
+            raise OSError("a side broke") from group
 
     async def _pump(self, source: socket.socket, sink: socket.socket, direction: str) -> None:
         loop = asyncio.get_running_loop()

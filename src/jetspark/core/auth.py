@@ -29,20 +29,23 @@ async def auth_fields(options: Options, server: Server, nonce: str) -> dict[str,
         jwt, seed = _read_credentials(Path(options.credentials_file))
         return {"jwt": jwt, **_sign_with_seed(seed, nonce, "credentials_file", public_key=False)}
     if options.user_jwt is not None and options.sign is not None:
+        jwt = _reveal(options.user_jwt, "user_jwt")
         signature = options.sign(_required(nonce).encode())
         if inspect.isawaitable(signature):
             signature = await signature
-        assert isinstance(signature, bytes)
-        return {"jwt": options.user_jwt(), "sig": _base64(signature)}
+        if not isinstance(signature, bytes):
+            raise UsageError(f"sign must return bytes, not {type(signature).__name__}")
+        return {"jwt": jwt, "sig": _base64(signature)}
     if options.nkey_seed_file is not None:
         seed = _read(Path(options.nkey_seed_file), "nkey_seed_file").strip()
         return _sign_with_seed(seed, nonce, "nkey_seed_file")
     if options.nkey_seed is not None:
-        return _sign_with_seed(_reveal(options.nkey_seed), nonce, "nkey_seed")
+        return _sign_with_seed(_reveal(options.nkey_seed, "nkey_seed"), nonce, "nkey_seed")
     if options.token is not None:
-        return {"auth_token": _reveal(options.token)}
+        return {"auth_token": _reveal(options.token, "token")}
     if options.user is not None:
-        return {"user": _reveal(options.user), "pass": _reveal(options.password or "")}
+        user = _reveal(options.user, "user")
+        return {"user": user, "pass": _reveal(options.password or "", "password")}
     if server.user is not None:
         if server.password is None:
             return {"auth_token": server.user}
@@ -50,8 +53,11 @@ async def auth_fields(options: Options, server: Server, nonce: str) -> dict[str,
     return {}
 
 
-def _reveal(secret: Secret) -> str:
-    return secret if isinstance(secret, str) else secret()
+def _reveal(secret: Secret, option: str) -> str:
+    text = secret if isinstance(secret, str) else secret()
+    if not isinstance(text, str):
+        raise UsageError(f"{option} must return text, not {type(text).__name__}")
+    return text
 
 
 def _read(path: Path, option: str) -> str:

@@ -171,6 +171,8 @@ class Connection:
             raise self._refusal()
         if type(data) is not bytes:
             data = _as_bytes(data)
+        if type(subject) is not str:
+            raise UsageError(f"subject must be a str, not {type(subject).__name__}")
         encoded = check_subject(subject)
         encoded_reply = check_subject(reply, "reply") if reply else b""
         if headers:
@@ -292,7 +294,12 @@ class Connection:
             }
             await self.drain_subscriptions(subscriptions | self.callbacks, deadline)
             self._publishing = False
-            await self.flush(deadline - self._loop.time())
+            while self.session.attached or self.session.outbox.size:
+                try:
+                    await self.flush(deadline - self._loop.time())
+                    break
+                except ConnectionLost:
+                    continue  # It comes back; what is queued goes out then.
         finally:
             await self.close()
 

@@ -6,6 +6,7 @@ No credentials leave before the encryption that was asked for stands.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 
 import msgspec
@@ -142,5 +143,7 @@ def _explain(error: BaseException, server: Server, options: Options) -> BaseExce
     if isinstance(error, ssl.SSLError):
         return TLSError(f"TLS with {where} failed: {error.reason or error}")
     if isinstance(error, OSError):
-        return ConnectionError(f"cannot connect to {where}: {error.strerror or error}")
+        # asyncio puts the address where the reason of the system was.
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+        return ConnectionError(f"cannot connect to {where}: {reason}")
     return error

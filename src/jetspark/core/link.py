@@ -16,6 +16,7 @@ import enum
 import logging
 import random
 import re
+from typing import Final
 
 from jetspark.core.events import Event, Events
 from jetspark.core.handshake import handshake, server_error
@@ -43,6 +44,9 @@ __all__ = ["Link", "State"]
 
 logger = logging.getLogger("jetspark")
 
+#: Seconds within which a loss is explained by what the server said before it.
+_LAST_WORDS: Final = 2.0
+
 _VIOLATION = re.compile(r'(publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
@@ -64,7 +68,7 @@ class Link:
         self._reconnecting: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         # What the server said before it closed the connection.
-        self._last_words: Error | None = None
+        self._last_words: tuple[Error | None, float] = None, 0.0
         self.pool = ServerPool(
             servers,
             wait=options.reconnect_wait,
@@ -195,6 +199,9 @@ class Link:
             return
         self.error = error = self._explain(cause)
         self.state = State.RECONNECTING
+        if self.server is not None:
+            # A fleet that loses its server must not come back in one moment: this one waits at random.
+            self.server.last_attempt = self._loop.time()
         self.session.detach()
         logger.warning("disconnected from %s: %s", self.server.address if self.server else "?", error)
         self.events.emit(Event.DISCONNECTED, error)
@@ -202,10 +209,11 @@ class Link:
         self._reconnecting = asyncio.create_task(self._reconnect(), name="jetspark-reconnect")
 
     def _explain(self, cause: Exception | None) -> Error:
-        said, self._last_words = self._last_words, None
+        said, when = self._last_words
+        self._last_words = None, 0.0
         if isinstance(cause, Error):
             return cause
-        if said is not None:
+        if said is not None and self._loop.time() - when < _LAST_WORDS:
             return said
         return ConnectionLost(f"the connection broke: {cause or 'the server closed it'}")
 
@@ -289,5 +297,5 @@ class Link:
                 self.session.refuse(found[1].lower(), found[2], error)
         else:
             # The server closes the connection after all others: the loss is reported with this cause.
-            self._last_words = error
+            self._last_words = error, self._loop.time()
         self.report(error)

@@ -14,14 +14,13 @@ from jetspark.wire.headers import NO_HEADERS, Headers, HeadersLike
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["Msg"]
+__all__ = ["Msg", "Received"]
 
 
-class Msg(msgspec.Struct, gc=False, eq=False):
-    """A message that a subscription received."""
+class Received(msgspec.Struct, gc=False, eq=False):
+    """What there is to read in a message, whoever it belongs to."""
 
     _frame: MsgFrame
-    _connection: Connection
 
     @property
     def subject(self) -> str:
@@ -44,6 +43,16 @@ class Msg(msgspec.Struct, gc=False, eq=False):
         header = self._frame.header
         return Headers.parse(header) if header else NO_HEADERS
 
+    def __repr__(self) -> str:
+        reply = f", reply={self.reply!r}" if self._frame.reply else ""
+        return f"{type(self).__name__}(subject={self.subject!r}{reply}, {len(self._frame.data)} bytes)"
+
+
+class Msg(Received, gc=False, eq=False):
+    """A message that a subscription received."""
+
+    _connection: Connection
+
     def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> Awaitable[None]:
         """Publish an answer to `reply`. Like `Connection.publish`, awaiting it is optional.
 
@@ -52,7 +61,3 @@ class Msg(msgspec.Struct, gc=False, eq=False):
         if not self._frame.reply:
             raise UsageError(f"the message on {self.subject!r} has no reply subject to respond to")
         return self._connection.publish(self.reply, data, headers=headers)
-
-    def __repr__(self) -> str:
-        reply = f", reply={self.reply!r}" if self._frame.reply else ""
-        return f"{type(self).__name__}(subject={self.subject!r}{reply}, {len(self._frame.data)} bytes)"

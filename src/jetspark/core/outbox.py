@@ -107,6 +107,21 @@ class Outbox:
             self.flush()
         return _Drained(self)
 
+    def write_many(self, frames: list[bytes]) -> None:
+        """Take and hand on the frames of somebody who bounds them himself, and looks at `size` before.
+
+        Raises `ConnectionClosed`.
+        """
+        if self._closed is not None:
+            raise ConnectionClosed("the connection is closed") from self._closed
+        self._frames += frames
+        self.size += sum(map(len, frames))
+        self.flush()
+
+    def drained(self) -> Awaitable[None]:
+        """Wait for back-pressure. Raises `Timeout` and `ConnectionClosed`."""
+        return _Drained(self)
+
     def write_control(self, frame: bytes) -> None:
         """Take frames of the session itself: small, not subject to the limit, not kept over a reconnect."""
         self.size += len(frame)
@@ -185,5 +200,7 @@ class Outbox:
 
 
 def _payload_size(frame: bytes) -> int:
-    """What PUB and HPUB announce: the last number of their first line."""
+    """What PUB and HPUB announce, the last number of their first line; 0 for anything else."""
+    if not frame.startswith((b"PUB ", b"HPUB ")):
+        return 0
     return int(frame[: frame.index(b"\r\n")].rpartition(b" ")[2])

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jetspark.core.events import Event
 from jetspark.core.message import Msg
@@ -24,10 +25,13 @@ from jetspark.wire.frames import MsgFrame
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["Callback", "Subscription"]
+__all__ = ["Callback", "Subscription", "acting_for"]
 
 #: A plain or coroutine function that handles one message.
 Callback: TypeAlias = Callable[[Msg], Awaitable[None] | None]
+
+#: The task of a callback in another thread, in what runs on its behalf: it must not wait for itself.
+acting_for: ContextVar[asyncio.Task[None] | None] = ContextVar("acting_for", default=None)
 
 _data = attrgetter("data")
 #: A plain callback that never awaits lets the loop turn after so many messages.
@@ -64,11 +68,15 @@ class Subscription(Receiver):
         self._error: Error | None = None
         self._task: asyncio.Task[None] | None = None
         if callback is not None:
-            self._task = asyncio.create_task(
-                self._run(callback), name=f"jetspark-subscription-{self.subject}"
-            )
-            connection.callbacks.add(self)
-            self._task.add_done_callback(lambda _: connection.callbacks.discard(self))
+            self.hand_to(self._run(callback))
+
+    def hand_to(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let a task take the messages. Whoever ends the subscription waits for it."""
+        task = asyncio.create_task(work, name=f"jetspark-subscription-{self.subject}")
+        self._task = task
+        self._connection.callbacks.add(self)
+        task.add_done_callback(lambda _: self._connection.callbacks.discard(self))
+        return task
 
     @property
     def subject(self) -> str:
@@ -138,6 +146,25 @@ class Subscription(Receiver):
                 raise StopAsyncIteration
             await self._arrived.wait(None)
         return self._take()
+
+    async def take(self, limit: int, timeout: float | None) -> list[MsgFrame]:
+        """What waits, up to `limit` messages; none when none came within `timeout` seconds, or at the end.
+
+        Raises the error that closed it.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while not self._pending:
+            if self._closed:
+                if self._error is not None:
+                    raise self._error
+                return []
+            wait = None if deadline is None else deadline - loop.time()
+            if not await self._arrived.wait(wait) and not self._pending:
+                return []
+        frames = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
+        self._pending_bytes -= sum(map(len, map(_data, frames)))
+        return frames
 
     def _take(self) -> Msg:
         frame = self._pending.popleft()
@@ -251,7 +278,7 @@ class Subscription(Receiver):
     async def join(self, timeout: float | None) -> bool:
         """Wait until a callback has handled everything, unless it is the callback that asks."""
         task = self._task
-        if task is None or task is asyncio.current_task():
+        if task is None or self._is_caller(task):
             return True
         done, _ = await asyncio.wait([task], timeout=timeout)
         return bool(done)
@@ -261,10 +288,15 @@ class Subscription(Receiver):
 
         One that drains the connection still gets what has arrived.
         """
-        if self._task is not None and self._task is not asyncio.current_task():
+        if self._task is None:
+            return
+        if not self._is_caller(self._task):
             self._task.cancel()
         elif not self._connection.draining:
             self._discard()
+
+    def _is_caller(self, task: asyncio.Task[None]) -> bool:
+        return task is asyncio.current_task() or task is acting_for.get()
 
     async def _run(self, callback: Callback) -> None:
         handled = 0

@@ -1,0 +1,179 @@
+"""The options: one table of them, every bad value refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import ssl
+import typing
+from typing import Any
+
+import pytest
+
+from jetspark import UsageError, client, connect
+from jetspark.core.options import Options
+
+SECONDS = [
+    "connect_timeout",
+    "request_timeout",
+    "reconnect_wait",
+    "max_reconnect_wait",
+    "ping_interval",
+    "drain_timeout",
+]
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("option", SECONDS)
+@pytest.mark.parametrize("value", [0, -1, NAN, "5", None, True, b"1"])
+def test_durations_must_be_positive_seconds(option: str, value: object) -> None:
+    with pytest.raises(UsageError, match=option):
+        Options(**{option: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", SECONDS)
+def test_durations_may_be_whole_or_fractions(option: str) -> None:
+    Options(**{option: 1})  # type: ignore[arg-type]
+    Options(**{option: 0.001})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("max_outstanding_pings", 0),
+        ("max_outstanding_pings", 1.5),
+        ("max_outstanding_pings", "2"),
+        ("pending_size", -1),
+        ("pending_size", 1.5),
+        ("pending_size", None),
+        ("max_reconnect_attempts", -2),
+        ("max_reconnect_attempts", 0.5),
+        ("inbox_prefix", ""),
+        ("inbox_prefix", "has space"),
+        ("inbox_prefix", "wild.*"),
+        ("inbox_prefix", "wild.>"),
+        ("inbox_prefix", "line\r\nbreak"),
+        ("inbox_prefix", "dot."),
+        ("inbox_prefix", None),
+        ("name", "line\r\nbreak"),
+        ("name", "nul\0"),
+        ("name", None),
+        ("name", 5),
+        ("user", 5),
+        ("token", b"bytes"),
+        ("nkey_seed", b"SUA"),
+        ("nkey_seed_file", 5),
+        ("credentials_file", True),
+        ("tls", "yes"),
+        ("tls", 1),
+        ("tls_hostname", 5),
+        ("no_echo", "no"),
+        ("shuffle_servers", None),
+        ("discover_servers", 1),
+        ("tls_handshake_first", "yes"),
+        ("on_error", "print"),
+        ("on_closed", 5),
+    ],
+)
+def test_bad_values_are_refused_by_name(option: str, value: object) -> None:
+    with pytest.raises(UsageError, match=rf"\b{option}\b"):
+        Options(**{option: value})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=rf"\b{option}\b"):
+        connect("nats://host", **{option: value})  # type: ignore[arg-type]
+
+
+def sign(nonce: bytes) -> bytes:
+    return nonce
+
+
+def jwt() -> str:
+    return "jwt"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"user": "u", "token": "t"}, ["user", "token"]),
+        ({"nkey_seed": "s", "nkey_seed_file": "f"}, ["nkey_seed", "nkey_seed_file"]),
+        ({"credentials_file": "c", "user": "u"}, ["credentials_file", "user"]),
+        ({"user_jwt": jwt, "sign": sign, "token": "t"}, ["user_jwt", "token"]),
+        ({"password": "p"}, ["password", "user"]),
+        ({"password": "p", "token": "t"}, ["password"]),
+        ({"user_jwt": jwt}, ["user_jwt", "sign"]),
+        ({"sign": sign}, ["sign", "user_jwt"]),
+        ({"tls": False, "tls_ca_file": "ca"}, ["tls=False"]),
+        ({"tls": False, "tls_handshake_first": True}, ["tls=False"]),
+        ({"tls": ssl.create_default_context(), "tls_ca_file": "ca"}, ["tls_ca_file", "SSLContext"]),
+        ({"tls_key_file": "key"}, ["tls_key_file", "tls_cert_file"]),
+    ],
+)
+def test_options_that_contradict_each_other_are_named(options: dict[str, Any], named: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        Options(**options)
+    for name in named:
+        assert name in str(caught.value)
+
+
+def test_refused_secrets_are_not_shown() -> None:
+    for options in (
+        {"user": "hunter2", "token": "hunter2"},
+        {"password": "hunter2"},
+        {"token": b"hunter2"},
+        {"nkey_seed": b"hunter2"},
+    ):
+        with pytest.raises(UsageError) as caught:
+            Options(**options)  # type: ignore[arg-type]
+        assert "hunter2" not in str(caught.value)
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="conect_timeout"):
+        connect("nats://host", conect_timeout=1)  # type: ignore[call-arg]
+
+
+def test_options_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Options().name = "other"  # type: ignore[misc]
+
+
+# --- connect() is the reference
+
+
+def parameters() -> dict[str, inspect.Parameter]:
+    found = dict(inspect.signature(connect).parameters)
+    assert next(iter(found)) == "servers"
+    del found["servers"]
+    return found
+
+
+def test_connect_takes_exactly_the_options_in_their_order_with_their_defaults() -> None:
+    fields = {field.name: field.default for field in dataclasses.fields(Options)}
+    assert {name: each.default for name, each in parameters().items()} == fields
+    assert list(parameters()) == list(fields)
+    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters().values())
+
+
+def test_connect_and_the_options_agree_on_the_types() -> None:
+    mine = typing.get_type_hints(connect, globalns=vars(client))
+    theirs = typing.get_type_hints(Options)
+    for name in parameters():
+        assert mine[name] == theirs[name], name
+
+
+def test_connect_documents_every_option_and_nothing_else() -> None:
+    document = inspect.getdoc(connect) or ""
+    arguments = document.partition("Args:\n")[2].partition("\nRaises")[0]
+    documented = [
+        name
+        for line in re.findall(r"^    ([a-z][a-z_, \n]*?):(?: |$)", arguments, flags=re.MULTILINE)
+        for name in re.split(r",\s*", line)
+    ]
+    assert documented == ["servers", *parameters()]
+
+
+def test_connect_hands_every_option_on() -> None:
+    values: dict[str, Any] = {"name": "n", "no_echo": True, "ping_interval": 7.0, "token": "t", "tls": True}
+    connecting = connect("nats://host", **values)
+    for name, value in values.items():
+        assert getattr(connecting._options, name) == value
