@@ -7,7 +7,7 @@ import asyncio
 import importlib
 import platform
 
-SUITES = ("core",)
+SUITES = ("core", "jetstream")
 
 
 def main() -> None:

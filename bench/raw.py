@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
+import time
 
 
 class RawSocket:
@@ -63,6 +65,78 @@ def publish(port: int, subject: str, payload: bytes, count: int) -> None:
     for _ in range(count // 1000):
         raw.send(block)
     raw.send(frame * (count % 1000))
+    raw.flush()
+    raw.close()
+
+
+def publish_acknowledged(
+    port: int, subject: str, payload: bytes, count: int, window: int, *, message_ids: bool = False
+) -> None:
+    """Publish with a reply subject, `window` in flight, and count the acknowledgements."""
+    raw = RawSocket(port)
+    raw.send(b"SUB _INBOX.raw.* 1\r\n")
+    raw.flush()
+    run = b"%x" % time.time_ns()
+    mark, tail = b"MSG _INBOX.raw.", b""
+    sent = acknowledged = 0
+    while acknowledged < count:
+        room = min(window - (sent - acknowledged), count - sent)
+        if room >= min(window // 4, count - sent) and room:
+            raw.send(
+                b"".join(
+                    _acknowledged_frame(subject.encode(), number, payload, run if message_ids else b"")
+                    for number in range(sent, sent + room)
+                )
+            )
+            sent += room
+        chunk = tail + raw.socket.recv(1 << 20)
+        acknowledged += chunk.count(mark)
+        tail = chunk[-len(mark) + 1 :]
+    raw.close()
+
+
+def _acknowledged_frame(subject: bytes, number: int, payload: bytes, run: bytes) -> bytes:
+    if not run:
+        return b"PUB %b _INBOX.raw.%d %d\r\n%b\r\n" % (subject, number, len(payload), payload)
+    header = b"NATS/1.0\r\nNats-Msg-Id: %b-%d\r\n\r\n" % (run, number)
+    size = len(header)
+    return b"HPUB %b _INBOX.raw.%d %d %d\r\n%b%b\r\n" % (
+        subject,
+        number,
+        size,
+        size + len(payload),
+        header,
+        payload,
+    )
+
+
+def pull(port: int, stream: str, consumer: str, *, subject: str, count: int, batch: int, acked: bool) -> None:
+    """Pull `count` messages, `batch` at a time, and acknowledge each read's worth with one write."""
+    raw = RawSocket(port)
+    raw.send(b"SUB _INBOX.raw 1\r\n")
+    body = b'{"batch":%d,"expires":30000000000}' % batch
+    request = b"PUB $JS.API.CONSUMER.MSG.NEXT.%b.%b _INBOX.raw %d\r\n%b\r\n" % (
+        stream.encode(),
+        consumer.encode(),
+        len(body),
+        body,
+    )
+    mark = b"MSG %b 1 " % subject.encode()
+    replies = re.compile(re.escape(mark) + rb"(\S+) \d+\r\n")
+    for _ in range(count // batch):
+        raw.send(request)
+        if not acked:
+            raw.count(mark, batch)
+            continue
+        seen, tail = 0, b""
+        while seen < batch:
+            chunk = tail + raw.socket.recv(1 << 20)
+            found = list(replies.finditer(chunk))
+            if found:
+                raw.send(b"".join([b"PUB %b 4\r\n+ACK\r\n" % match[1] for match in found]))
+            seen += len(found)
+            # A control line may be cut: what follows the last whole one is looked at again.
+            tail = chunk[found[-1].end() :] if found else chunk
     raw.flush()
     raw.close()
 

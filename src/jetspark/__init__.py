@@ -200,6 +200,7 @@ __all__ = [
     "WrongLastSequence",
     "__version__",
     "ack_all",
+    "blocking",
     "connect",
     "server",
 ]
@@ -207,6 +208,6 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     """Load `jetspark.server` and `jetspark.blocking` when they are first used."""
-    if name in ("server",):
+    if name in ("blocking", "server"):
         return importlib.import_module(f"jetspark.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

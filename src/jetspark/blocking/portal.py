@@ -10,28 +10,104 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeVar
 
 from jetspark.errors import ConnectionClosed, Error, UsageError
 
-__all__ = ["Portal", "Writer"]
+__all__ = ["Portal"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+#: Seconds that an interrupted thread waits until its work has ended.
+_CANCEL_WAIT: Final = 2.0
+#: Seconds that what still runs in the loop has when the loop ends, and that others wait for its thread.
+_END_WAIT: Final = 1.0
+_JOIN_WAIT: Final = 10.0
+
+
+class _Call(Generic[T]):
+    """A coroutine that another thread waits for."""
+
+    __slots__ = ("_error", "_finished", "_result", "_task", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        # Released when there is an outcome. A lock can be waited for with Ctrl-C, and costs little.
+        self._finished = threading.Lock()
+        self._finished.acquire()
+        self._error: BaseException | None = None
+        self._result: list[T] = []
+
+    # --- in the loop
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._finish)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _finish(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._error = _ended()
+        else:
+            self._error = task.exception()
+            if self._error is None:
+                self._result.append(task.result())
+        self._finished.release()
+
+    def abandon(self) -> None:
+        """The loop has ended without it."""
+        if self._finished.locked():
+            with suppress(RuntimeError):  # It may have wanted to clean up in the loop.
+                self._work.close()
+            self._error = _ended()
+            self._finished.release()
+
+    # --- in the thread
+
+    def wait(self, timeout: float = -1) -> bool:
+        return self._finished.acquire(timeout=timeout)
+
+    def claim(self) -> T:
+        """The result, or raise the error."""
+        error = self._error
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error, self  # A traceback refers to this frame: that would be a cycle.
+        return self._result.pop()
+
+    @property
+    def unclaimed(self) -> list[T]:
+        return self._result
 
 
 class Portal:
     """A running event loop in a thread of its own. Users share it: `Portal.acquire()` and `release()`."""
 
-    _lock = threading.Lock()
-    _shared: Portal | None = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _shared: ClassVar[Portal | None] = None
+    _all: ClassVar[weakref.WeakSet[Portal]] = weakref.WeakSet()
 
     def __init__(self) -> None:
+        #: Whether calls can be made: not after its end, and not in a forked child.
+        self.alive = True
+        #: Whether this is a forked child, where the loop's thread does not exist.
+        self.forked = False
         self._users = 0
+        self._calls: set[_Call[Any]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="jetspark-loop", daemon=True)
         self._thread.start()
+        Portal._all.add(self)
 
     @classmethod
     def acquire(cls) -> Portal:
@@ -43,116 +119,110 @@ class Portal:
             return cls._shared
 
     def release(self) -> None:
-        """The last one to leave stops the thread."""
+        """The last one to leave ends the loop and its thread."""
+        if self.forked:
+            return
         with Portal._lock:
             self._users -= 1
             if self._users > 0:
                 return
             if Portal._shared is self:
                 Portal._shared = None
-        self._loop.call_soon_threadsafe(self._loop.stop)
+            self.alive = False
+            self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=5.0)
+            self._thread.join(_JOIN_WAIT)
 
     @classmethod
     def forget(cls) -> None:
         """In a forked child: the parent's thread does not exist here, and its lock may be held for ever."""
         cls._lock = threading.Lock()
         cls._shared = None
+        for portal in cls._all:
+            portal.forked = True
+            portal.alive = False
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            if left:
-                self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+            self.alive = False
+            while left := asyncio.all_tasks(self._loop):
+                for task in left:
+                    task.cancel()
+                done, _ = self._loop.run_until_complete(asyncio.wait(left, timeout=_END_WAIT))
+                if not done:
+                    break
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
+            self.alive = False
+            asyncio.set_event_loop(None)
             self._loop.close()
+            for call in list(self._calls):
+                call.abandon()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T], unclaimed: Callable[[T], object] | None = None) -> T:
         """Run a coroutine in the loop and wait for its result; errors are raised here.
 
-        Raises `UsageError` in the loop's own thread, which would wait for itself, and `ConnectionClosed`
-        when the loop has ended, as in a forked child.
+        Ctrl-C cancels it; a result that it had all the same goes to `unclaimed`. Raises `UsageError` in the
+        loop's own thread, which would wait for itself, and `ConnectionClosed` when the loop has ended.
         """
         if threading.current_thread() is self._thread:
             work.close()
             raise UsageError(
-                "a blocking call was made from a callback that runs in the event loop",
-                hint="Give a handler to consume(), which runs in a thread of its own",
+                "a blocking call was made in the event loop",
+                hint="Make it in a thread; handlers, callbacks and listeners run in one",
             )
-        if not self._thread.is_alive():
-            work.close()
-            raise ConnectionClosed(
-                "the connection belongs to another process, or its loop has ended",
-                hint="Connect again in the process that uses it",
-            )
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        call = _Call(work)
+        # Before the look at `alive`: whoever ends the loop finds it, or we find that the loop has ended.
+        self._calls.add(call)
         try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def post(self, callback: Callable[..., object], *args: object) -> None:
-        """Call a function in the loop, soon; waits for nothing."""
-        self._loop.call_soon_threadsafe(callback, *args)
-
-    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """An asynchronous iterator as a plain one. Leaving it early closes it."""
-        try:
-            while True:
-                try:
-                    yield self.run(_anext(items))
-                except StopAsyncIteration:
-                    return
+            if not self.alive:
+                work.close()
+                raise self.refusal()
+            self._loop.call_soon_threadsafe(call.start)
+            try:
+                call.wait()
+            except BaseException:
+                self.post(call.cancel)
+                call.wait(_CANCEL_WAIT)
+                if unclaimed is not None and call.unclaimed:
+                    unclaimed(call.claim())
+                raise
+            return call.claim()
         finally:
-            close = getattr(items, "aclose", None)
-            if close is not None and self._thread.is_alive():
-                self.run(close())
+            self._calls.discard(call)
+
+    def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in the loop and wait for its result."""
+
+        async def work() -> T:
+            return function(*args, **kwargs)
+
+        return self.run(work())
+
+    def post(self, function: Callable[..., object], *args: object) -> None:
+        """Call a function in the loop, soon; waits for nothing. Ignored when the loop has ended."""
+        if self.alive:
+            try:
+                self._loop.call_soon_threadsafe(function, *args)
+            except RuntimeError:  # It ended this moment.
+                if not self._loop.is_closed():
+                    raise
+
+    def refusal(self) -> Error:
+        """Why no calls can be made."""
+        if self.forked:
+            return ConnectionClosed(
+                "the connection belongs to the parent of this process",
+                hint="Connections do not survive a fork: connect again in the process that uses it",
+            )
+        return _ended()
 
 
-class Writer:
-    """Hands frames from any thread to an outbox, waking the loop once for as many as come meanwhile."""
-
-    #: Bytes from which a writing thread waits for the loop.
-    _LIMIT = 4 * 1024 * 1024
-
-    def __init__(self, portal: Portal, write: Callable[[bytes], object], report: Callable[[Exception], None]) -> None:
-        self._portal = portal
-        self._write = write
-        self._report = report
-        self._frames: deque[bytes] = deque()
-        self._scheduled = False
-
-    def write(self, frame: bytes) -> None:
-        """Queue frames. Their order is the order of the calls."""
-        self._frames.append(frame)
-        if not self._scheduled:
-            self._scheduled = True
-            self._portal.post(self.drain)
-
-    def drain(self) -> None:
-        """In the loop: write what is queued."""
-        # Cleared first: a frame that is queued from now on either is taken below or posts a new call.
-        self._scheduled = False
-        frames = []
-        while self._frames:
-            frames.append(self._frames.popleft())
-        if not frames:
-            return
-        try:
-            self._write(b"".join(frames))
-        except Error as error:
-            self._report(error)
-
-
-async def _anext(items: AsyncIterator[T]) -> T:
-    return await anext(items)
+def _ended() -> Error:
+    return ConnectionClosed("the connection is closed")
 
 
 os.register_at_fork(after_in_child=Portal.forget)

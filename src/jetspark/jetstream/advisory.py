@@ -6,6 +6,7 @@ listens, or while the connection is down, is not heard. A stream can capture the
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Self
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from jetspark.core.events import Event
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
-from jetspark.errors import Error, RemoteProtocolError, SlowConsumer, UsageError
+from jetspark.errors import ConnectionLost, Error, RemoteProtocolError, SlowConsumer, UsageError
 from jetspark.jetstream.advisory_events import ADVISORIES, Advisory, AdvisoryKind, parse_advisory
 from jetspark.wire.frames import MsgFrame
 from jetspark.wire.subjects import check_filter, check_name
@@ -104,8 +105,7 @@ class Advisories:
         for receiver in self._receivers:
             self._connection.session.add(receiver)
         try:
-            # From now on nothing is missed, whoever does it.
-            await self._connection.flush()
+            await self._subscribed()
         except BaseException:
             self._stop()
             raise
@@ -143,6 +143,16 @@ class Advisories:
             except RemoteProtocolError as error:
                 # Anybody may publish there. It is no reason to stop listening.
                 self._connection.report(error)
+
+    async def _subscribed(self) -> None:
+        """Return when nothing is missed any more, whoever causes it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._connection.options.request_timeout
+        while True:
+            try:
+                return await self._connection.flush(deadline - loop.time())
+            except ConnectionLost:
+                continue
 
     def _stop(self) -> None:
         self._closed = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
@@ -10,13 +10,12 @@ from jetspark.errors import ConsumerIsPush, PinIdMismatch, UsageError
 from jetspark.jetstream import api
 from jetspark.jetstream.consumer_config import ConsumerConfig, PriorityPolicy
 from jetspark.jetstream.consuming import Consuming, Handler, Messages, check_concurrency
-from jetspark.jetstream.fetch import Fetch, PullTarget
+from jetspark.jetstream.fetch import Fetch, Leftover, PullTarget
 from jetspark.jetstream.info import ConsumerInfo
 from jetspark.jetstream.message import Batch, JetStreamMsg
 from jetspark.jetstream.pull_options import BATCH_FOR_BYTES, PullKeywords, PullOptions, default_heartbeat
 from jetspark.jetstream.puller import OnError, Puller
 from jetspark.jetstream.requests import PullRequest
-from jetspark.wire.frames import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
@@ -30,7 +29,7 @@ class Consumer:
     def __init__(self, js: JetStream, info: ConsumerInfo) -> None:
         self._js = js
         self._info = info
-        self._leftover: deque[MsgFrame] = deque()
+        self._leftover = Leftover()
         self._pin_id: str | None = None
 
     @property
@@ -194,7 +193,9 @@ class Consumer:
         except PinIdMismatch:
             self._pin_id = None
             raise
-        if pinned and batch:
+        if isinstance(batch.error, PinIdMismatch):
+            self._pin_id = None
+        elif pinned and batch:
             self._pin_id = batch[-1].headers.get("Nats-Pin-Id", self._pin_id)
         return batch
 
@@ -216,7 +217,7 @@ def fetch_request(
     for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
         if value is not None and value < 1:
             raise UsageError(f"{option} must be at least 1, not {value}")
-    if not expires > 0:
+    if not 0 < expires < math.inf:
         raise UsageError(f"expires must be more than 0 seconds, not {expires!r}")
     if idle_heartbeat is None and expires > 30:
         idle_heartbeat = default_heartbeat(expires)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Self, TypeAlias
 
-from jetspark.errors import UsageError
+from jetspark.errors import Error, UsageError
 from jetspark.jetstream.message import JetStreamMsg
 from jetspark.jetstream.puller import Puller
+from jetspark.wire.frames import MsgFrame
 
 __all__ = ["Consuming", "Handler", "Messages", "check_concurrency"]
 
@@ -38,20 +40,36 @@ class Messages:
 
         Raises the error that ended it, such as `ConsumerDeleted`.
         """
-        if not self._started:
-            self._started = True
-            await self._puller.start()
+        await self._start()
         message = await self._puller.next(timeout)
         if message is None and self._puller.error is not None:
             raise self._puller.error
         return message
 
+    async def take(self, timeout: float | None = None) -> list[JetStreamMsg]:
+        """The next messages, all that are there; else as `next`. For readers that hand them to a thread."""
+        await self._start()
+        frames = await self._puller.take(timeout)
+        if not frames and self._puller.error is not None:
+            raise self._puller.error
+        return self._puller.target.messages(frames)
+
+    def put_back(self, frames: list[MsgFrame]) -> None:
+        """Take back what was taken last and handed to nobody, before it stops."""
+        self._puller.put_back(frames)
+
+    def notify(self, error: Exception) -> None:
+        """Tell about an error after which it goes on."""
+        self._puller.notify(error)
+
     def stop(self) -> Awaitable[None]:
         """End at once and return what is buffered to the server. Awaiting it is optional."""
+        self._started = True
         return self._puller.stop()
 
     def drain(self) -> Awaitable[None]:
         """Pull no more; the iterator ends after what is buffered or on its way. Awaiting it is optional."""
+        self._started = True
         return self._puller.drain()
 
     def __aiter__(self) -> Self:
@@ -64,13 +82,21 @@ class Messages:
         return message
 
     async def __aenter__(self) -> Self:
-        if not self._started:
-            self._started = True
-            await self._puller.start()
+        await self._start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
+
+    async def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        try:
+            await self._puller.start()
+        except BaseException:
+            self._started = False
+            raise
 
 
 class Consuming:
@@ -101,7 +127,14 @@ class Consuming:
         return self._finished()
 
     async def wait_closed(self) -> None:
-        """Return when it has ended. Raises the error that ended it, such as `ConsumerDeleted`."""
+        """Return when it has ended. Raises the error that ended it, such as `ConsumerDeleted`.
+
+        `UsageError` in a handler: it would wait for itself.
+        """
+        if asyncio.current_task() in self._workers:
+            raise UsageError(
+                "a handler cannot wait for its own consume to end", hint="stop() and drain() can"
+            )
         await asyncio.shield(self._done)
         if self._puller.error is not None:
             raise self._puller.error
@@ -122,6 +155,8 @@ class Consuming:
         await asyncio.shield(self._done)
 
     async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         while True:
             message = await self._puller.next()
             if message is None:
@@ -130,7 +165,15 @@ class Consuming:
                 outcome = self._handler(message)
                 if outcome is not None and inspect.isawaitable(outcome):
                     await outcome
+            except asyncio.CancelledError:
+                if task.cancelling():
+                    raise
+                self._failed(message, Error("the handler awaited something that was cancelled"))
             except Exception as error:
-                self._puller.notify(error)
-                if not self._puller.target.connection.closed:
-                    message.nak()
+                self._failed(message, error)
+
+    def _failed(self, message: JetStreamMsg, error: Exception) -> None:
+        self._puller.notify(error)
+        # The connection may be closed, or too much wait to be written: then it comes again after `ack_wait`.
+        with suppress(Error):
+            message.nak()

@@ -16,6 +16,7 @@ from jetspark.jetstream import consumers
 from jetspark.jetstream.advisory import CAPTURED_SUBJECT, Advisories, advisory_subjects
 from jetspark.jetstream.advisory_events import Advisory
 from jetspark.jetstream.api import API
+from jetspark.jetstream.batch import AtomicBatch
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.consumer_config import ConsumerConfig
 from jetspark.jetstream.consumers import OrderedKeywords
@@ -24,6 +25,7 @@ from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo
 from jetspark.jetstream.ordered import OrderedConsumer
 from jetspark.jetstream.paging import paged
 from jetspark.jetstream.publish import publish
+from jetspark.jetstream.publisher import MAX_BUFFERED_BYTES, Publisher
 from jetspark.jetstream.requests import PauseResponse, PubAck, ResetResponse, StepdownRequest
 from jetspark.jetstream.stream import Stream
 from jetspark.jetstream.stream_config import Placement, StreamConfig
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JetStream"]
 
-_WEEK: Final = 7 * 24 * 3600.0
+WEEK: Final = 7 * 24 * 3600.0
 
 
 class JetStream:
@@ -134,6 +136,39 @@ class JetStream:
             expected_last_msg_id=expected_last_msg_id,
             ttl=ttl,
         )
+
+    def publisher(
+        self,
+        max_pending: int = 4096,
+        *,
+        timeout: float = 30.0,
+        ack_timeout: float = 5.0,
+        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
+    ) -> Publisher:
+        """Publish many messages: `async with` it, `publish` on it, and every one is acknowledged or an error.
+
+        Args:
+            max_pending: How many messages are under way at most.
+            timeout: Seconds after which a message without acknowledgement fails.
+            ack_timeout: Seconds after which it is published again, under the same id.
+            max_buffered_bytes: What may wait behind those that are under way.
+        """
+        return Publisher(
+            self._api,
+            max_pending,
+            timeout=timeout,
+            ack_timeout=ack_timeout,
+            max_buffered_bytes=max_buffered_bytes,
+        )
+
+    def atomic_batch(self, *, timeout: float | None = None, retry_for: float = 15.0) -> AtomicBatch:
+        """Messages that a stream stores together or not at all. Needs `allow_atomic`. Server 2.12.
+
+        `async with` it and `add` to it; leaving the context commits. A try to commit waits `timeout` seconds
+        for the answer (by default those of the context), and while nobody answers it is tried again for
+        `retry_for` seconds.
+        """
+        return AtomicBatch(self._api, timeout=timeout, retry_for=retry_for)
 
     # --- streams
 
@@ -299,7 +334,7 @@ class JetStream:
         return Advisories(self._connection, advisory_subjects(kinds, stream, consumer))
 
     async def create_advisory_stream(
-        self, name: str = "ADVISORIES", *, max_age: float = _WEEK, num_replicas: int | None = None
+        self, name: str = "ADVISORIES", *, max_age: float = WEEK, num_replicas: int | None = None
     ) -> Stream:
         """Create a stream that captures all advisories and keeps them for `max_age` seconds.
 

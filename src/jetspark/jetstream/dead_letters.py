@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from jetspark.errors import MessageNotFound, UsageError
+from jetspark.errors import MessageNotFound, RemoteProtocolError, UsageError
 from jetspark.jetstream import direct
 from jetspark.jetstream.advisory import Advisories
 from jetspark.jetstream.advisory_events import (
@@ -119,13 +119,24 @@ async def _stored(
         if follow:
             async with reader.messages(max_messages=_BATCH) as messages:
                 async for message in messages:
-                    yield parse_advisory(message.data)
+                    if event := _parse(js, message.data):
+                        yield event
         else:
             while batch := await reader.fetch_no_wait(_BATCH):
                 for message in batch:
-                    yield parse_advisory(message.data)
+                    if event := _parse(js, message.data):
+                        yield event
     finally:
         await reader.delete()
+
+
+def _parse(js: JetStream, data: bytes) -> Advisory | None:
+    try:
+        return parse_advisory(data)
+    except RemoteProtocolError as error:
+        # Anybody may publish there. It is no reason to hide the letters behind it.
+        js.connection.report(error)
+        return None
 
 
 async def _heard(js: JetStream, subjects: list[str]) -> _Events:

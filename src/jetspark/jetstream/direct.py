@@ -22,13 +22,14 @@ from jetspark.errors import (
 )
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
+from jetspark.jetstream.fetch import is_status
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.info import StreamInfo
 from jetspark.jetstream.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.stored import StoredMessage, from_answer, from_frame
 from jetspark.jetstream.stream_config import StreamConfig
 from jetspark.wire.frames import MsgFrame
-from jetspark.wire.headers import Headers, has_status
+from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_filter
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMe
         except ConnectionLost:
             continue
         frame = message._frame
-        if _is_status(frame):
+        if is_status(frame):
             raise _status_error(frame, stream)
         return from_frame(frame)
 
@@ -155,7 +156,7 @@ class _Reader:
 
     def accept(self, frames: list[MsgFrame], stream: str) -> list[MsgFrame]:
         """The messages of one read that follow on those before. Raises `StatusError`, `UsageError`."""
-        status = frames.pop() if _is_status(frames[-1]) else None
+        status = frames.pop() if is_status(frames[-1]) else None
         if frames:
             frames = self._follow(frames)
         if self._request.multi_last and self.answering:
@@ -232,11 +233,6 @@ def _position(frame: MsgFrame) -> _Position:
                 "the server does not know batches of direct gets", hint="They need nats-server 2.11"
             ) from None
         raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from None
-
-
-def _is_status(frame: MsgFrame) -> bool:
-    # A stored message may have a status line of its own.
-    return not frame.data and has_status(frame.header) and b"\r\nNats-Stream: " not in frame.header
 
 
 def _status_error(frame: MsgFrame, stream: str) -> APIError | StatusError:

@@ -11,6 +11,8 @@ from jetspark.errors import NotJetStreamMessage
 __all__ = ["Metadata", "SequencePair", "parse_metadata"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: What a number of 64 bits has at most.
+_DIGITS = 20
 
 
 class SequencePair(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +62,7 @@ def parse_metadata(reply: bytes) -> Metadata:
     if not fields or tokens[0] != b"$JS" or tokens[1] != b"ACK":
         raise _refused(reply)
     stream, consumer, *numbers = fields
-    if not all(number.isdigit() for number in numbers):
+    if not all(number.isdigit() and len(number) <= _DIGITS for number in numbers):
         raise _refused(reply)
     delivered, stream_sequence, consumer_sequence, timestamp, pending = map(int, numbers)
     return Metadata(

@@ -34,7 +34,7 @@ import msgspec
 
 from jetspark.errors import RemoteProtocolError, UsageError
 
-__all__ = ["Duration", "Model", "UInt", "from_ns", "to_ns"]
+__all__ = ["Duration", "Model", "UInt", "from_ns", "time_from_wire", "to_ns"]
 
 #: Seconds in Python, nanoseconds on the wire.
 Duration = Annotated[float, msgspec.Meta(extra={"unit": "ns"})]
@@ -74,7 +74,7 @@ class _ServerTime(datetime):
         return repr(datetime.combine(self.date(), self.timetz()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _time_from_wire, (self.wire or _time_to_wire(self),)
+        return time_from_wire, (self.wire or _time_to_wire(self),)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return self.__reduce__()
@@ -329,7 +329,8 @@ def _time_to_wire(value: datetime) -> str:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _time_from_wire(value: str) -> datetime | None:
+def time_from_wire(value: str) -> datetime | None:
+    """A time as the server writes it. Written back, it is the same to the nanosecond."""
     if value == _GO_ZERO_TIME:
         return None
     time = datetime.fromisoformat(value).astimezone(UTC)
@@ -347,6 +348,6 @@ _PLAIN: dict[Any, _Codec] = {
     bool: _Codec("True or False", _accept(bool), _same, _accept(bool)),
     int: _integer(None, None),
     bytes: _Codec("bytes", _accept(bytes), lambda value: base64.b64encode(value).decode(), base64.b64decode),
-    datetime: _Codec("a datetime with a time zone", _accept_time, _time_to_wire, _time_from_wire),
+    datetime: _Codec("a datetime with a time zone", _accept_time, _time_to_wire, time_from_wire),
     Any: _Codec("anything", _same, _same, _same),
 }

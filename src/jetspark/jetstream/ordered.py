@@ -10,21 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Unpack
 
-from jetspark.errors import BadRequest, ConnectionClosed, Error, StreamNotFound, Timeout, UsageError
+from jetspark.errors import (
+    BadRequest,
+    ConnectionClosed,
+    Error,
+    NoResponders,
+    StreamNotFound,
+    Timeout,
+    UsageError,
+)
 from jetspark.jetstream import api
 from jetspark.jetstream.consumer import fetch_request
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.consuming import Consuming, Handler, Messages
-from jetspark.jetstream.fetch import Fetch, PullTarget, is_status
+from jetspark.jetstream.fetch import Fetch, Leftover, PullTarget, is_status, shortened
 from jetspark.jetstream.info import ConsumerInfo
 from jetspark.jetstream.message import Batch, JetStreamMsg
 from jetspark.jetstream.metadata import parse_metadata
-from jetspark.jetstream.pull_options import PullKeywords, PullOptions
+from jetspark.jetstream.pull_options import PullKeywords, PullOptions, default_heartbeat
 from jetspark.jetstream.puller import OnError, Puller
 from jetspark.jetstream.requests import PullRequest
 from jetspark.jetstream.status import OnConsume, Status
@@ -80,6 +87,11 @@ class _Row:
         self._expected = 1
         subject = self._js.api.subject(api.CONSUMER_NEXT, stream=self._stream, consumer=name)
         return PullTarget(self._js.connection, subject, AckPolicy.NONE)
+
+    def check_free(self) -> None:
+        """Raise `UsageError` when messages() or consume() reads from it."""
+        if self.pulling:
+            raise UsageError("messages() or consume() runs on this ordered consumer: make another one")
 
     def drop(self) -> None:
         """Delete the current consumer, without waiting for it."""
@@ -161,7 +173,7 @@ class OrderedConsumer:
             prefix,
         )
         self._target: PullTarget | None = None
-        self._leftover: deque[MsgFrame] = deque()
+        self._leftover = Leftover()
 
     @property
     def cached_info(self) -> ConsumerInfo | None:
@@ -224,25 +236,25 @@ class OrderedConsumer:
         self._row.drop()
 
     def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
-        self._check_free()
+        self._row.check_free()
         self._target = None
-        options.setdefault("idle_heartbeat", min(_HEARTBEAT, options.get("expires", 30.0) / 2))
+        options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
         nowhere = PullTarget(self._js.connection, "", AckPolicy.NONE)
         return _OrderedPuller(self._row, nowhere, PullOptions(**options), on_error)
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
-        """Fetch from the current consumer; when it brings only an error, from the next, while time is left."""
-        self._check_free()
+        """Fetch from the current consumer; when it brings only an error, from the next, if time is left."""
+        self._row.check_free()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
             try:
                 async with asyncio.timeout_at(deadline + _GRACE):
                     if self._target is None:
-                        self._leftover.clear()
+                        self._leftover = Leftover()
                         self._target = await self._row.advance()
                     if request.expires is not None:
-                        request = request.replace(expires=max(deadline - loop.time(), 0.01))
+                        request = request.replace(**shortened(request, max(deadline - loop.time(), 0.01)))
                     batch = await Fetch(self._target, request, leftover=self._leftover).run(seconds)
             except TimeoutError as error:
                 self._target = None
@@ -256,17 +268,13 @@ class OrderedConsumer:
                 await asyncio.sleep(_RETRY_WAIT)
                 continue
             frames, whole = self._row.accept([message._frame for message in batch])
-            if not whole:
+            if not whole or batch.error is not None:
                 self._target = None
             if frames or whole or loop.time() >= deadline:
                 return Batch(self._target_messages(frames))
 
     def _target_messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
         return [JetStreamMsg(frame, self._js.connection, True) for frame in frames]
-
-    def _check_free(self) -> None:
-        if self._row.pulling:
-            raise UsageError("messages() or consume() runs on this ordered consumer: make another one")
 
 
 class _OrderedPuller(Puller):
@@ -278,9 +286,12 @@ class _OrderedPuller(Puller):
         super().__init__(nowhere, options, on_error)
         self._row = row
         self._advancing: asyncio.Task[None] | None = None
+        # Seconds before the next consumer is created; none when the last one was seen to work.
+        self._wait = 0.0
 
     async def start(self) -> None:
         """Create the first consumer. Raises what that raises."""
+        self._row.check_free()
         self._row.pulling = True
         try:
             self.target = await self._row.advance()
@@ -293,9 +304,17 @@ class _OrderedPuller(Puller):
         """Drop what old consumers send; advance when something is missing."""
         statuses = [frame for frame in frames if is_status(frame)]
         accepted, whole = self._row.accept([frame for frame in frames if not is_status(frame)])
+        if accepted:
+            self._wait = 0.0
         super().deliver(statuses + accepted)
         if not whole:
             self._restart()
+
+    def reconnected(self) -> None:
+        """Go on with the next consumer, at once: the last one may be gone with its server."""
+        self._wait = 0.0
+        self._arrived.wake()
+        super().reconnected()
 
     def _restart(self) -> None:
         self._pull.forget()
@@ -307,17 +326,19 @@ class _OrderedPuller(Puller):
             super()._ask()
 
     def _on_status(self, status: Status, token: int) -> None:
-        if status.on_consume in (OnConsume.END, OnConsume.BACK_OFF) and not isinstance(
-            status.error, BadRequest
-        ):
+        gone = status.on_consume is OnConsume.END or isinstance(status.error, NoResponders)
+        if gone and not isinstance(status.error, BadRequest):
             if self._pull.ended(token, None):
                 self._restart()
         else:
+            self._wait = 0.0
             super()._on_status(status, token)
 
     async def _advance(self) -> None:
-        back_off = _FIRST_BACK_OFF
         while self._asking:
+            if self._wait and await self._arrived.wait(self._wait):
+                continue  # It was stopped, or the connection is back.
+            self._wait = min(max(2 * self._wait, _FIRST_BACK_OFF), _LAST_BACK_OFF)
             try:
                 self.target = await self._row.advance()
             except Error as error:
@@ -325,12 +346,13 @@ class _OrderedPuller(Puller):
                     self._finish(error)
                     return
                 self.notify(error)
-                await asyncio.sleep(back_off)
-                back_off = min(back_off * 2, _LAST_BACK_OFF)
             else:
                 break
         self._advancing = None
-        self._ask()
+        if self.over:
+            self._row.drop()  # It was made while the user stopped.
+        else:
+            self._ask()
 
     def _finish(self, error: Error | None) -> None:
         super()._finish(error)

@@ -8,7 +8,7 @@ its `duplicate_window`, 2 minutes by default.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Unpack
 
 from jetspark.errors import (
@@ -38,7 +38,15 @@ if TYPE_CHECKING:
     from jetspark.core.connection import Connection
     from jetspark.jetstream.api import API
 
-__all__ = ["MAX_RETRY_WAIT", "RETRY_WAIT", "TEMPORARY", "nobody_answers", "publish", "why_nobody_answers"]
+__all__ = [
+    "MAX_RETRY_WAIT",
+    "RETRY_WAIT",
+    "TEMPORARY",
+    "attempt_for",
+    "nobody_answers",
+    "publish",
+    "why_nobody_answers",
+]
 
 #: What passes by itself: an election, a server that is starting or has too much to do.
 TEMPORARY: Final = (NoResponders, TooManyRequests, JetStreamUnavailable)
@@ -69,62 +77,84 @@ async def publish(
     `NoStreamForSubject` when there is none for the subject, `NoResponders` when there is one and nobody leads
     it, `Timeout`, `ConnectionLost` without a `msg_id`, and what `Connection.publish` raises.
     """
-    connection = api.connection
     fields = compose_headers(headers, msg_id, expectations)
     may_repeat = MSG_ID in fields
     seconds = api.timeout if timeout is None else timeout
     check_seconds("timeout", seconds)
     check_seconds("retry_for", retry_for, least=0.0)
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + retry_for
-    wait = RETRY_WAIT
-    outcome_unknown = explained = False
-    while True:
-        await _connected(connection, max(deadline - loop.time(), seconds))
+    lost = False
+
+    async def attempt() -> PubAck:
+        nonlocal lost
         try:
-            answer = await connection.request(subject, data, headers=fields, timeout=seconds)
+            answer = await api.connection.request(subject, data, headers=fields, timeout=seconds)
             return parse_pub_ack(answer.data)
         except Timeout as error:
             raise _no_acknowledgement(subject, seconds, may_repeat) from error
         except ConnectionLost as error:
-            failure: Error = error
-            if not may_repeat:
-                raise ConnectionLost(
-                    f"the connection broke before the message on {subject!r} was acknowledged",
-                    hint="Whether it is stored is unknown. With a msg_id it is published again by itself",
-                ) from error
-            outcome_unknown = True
+            lost = True
+            if may_repeat:
+                raise
+            raise ConnectionLost(
+                f"the connection broke before the message on {subject!r} was acknowledged",
+                hint="Whether it is stored is unknown. With a msg_id it is published again by itself",
+            ) from error
         except WrongLastSequence as error:
-            if outcome_unknown and not isinstance(error, WrongLastMsgId):
-                return await _stored_before(api, subject, fields, error, seconds)
-            raise
-        except TEMPORARY as error:
-            failure = error
-            if isinstance(error, NoResponders) and retry_for and not explained:
-                explained = True
-                reason = await why_nobody_answers(api, subject)
-                if reason is not None:
-                    raise reason from None
+            if not lost or isinstance(error, WrongLastMsgId):
+                raise
+            return await _stored_before(api, subject, fields[MSG_ID][0], error, seconds)
+
+    passing = (*TEMPORARY, ConnectionLost) if may_repeat else TEMPORARY
+    return await attempt_for(api, subject, attempt, lambda error: isinstance(error, passing), retry_for)
+
+
+async def attempt_for(
+    api: API,
+    subject: str,
+    attempt: Callable[[], Awaitable[PubAck]],
+    passes: Callable[[Error], bool],
+    seconds: float,
+) -> PubAck:
+    """What `attempt` returns; tried again for so many seconds after errors that pass.
+
+    Raises the last error, and `NoStreamForSubject` or `JetStreamNotEnabled` as soon as that is known.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    wait = RETRY_WAIT
+    explained = False
+    while True:
+        await _connected(api.connection, max(deadline - loop.time(), api.timeout))
+        try:
+            return await attempt()
+        except Error as error:
+            if not passes(error):
+                raise
+            failure = nobody_answers(subject, seconds) if isinstance(error, NoResponders) else error
+        if isinstance(failure, NoResponders) and seconds and not explained:
+            explained = True
+            reason = await why_nobody_answers(api, subject)
+            if reason is not None:
+                raise reason
         if loop.time() + wait > deadline:
-            raise nobody_answers(subject, retry_for) if type(failure) is NoResponders else failure
+            raise failure
         await asyncio.sleep(wait)
         wait = min(2 * wait, MAX_RETRY_WAIT)
 
 
 async def _connected(connection: Connection, timeout: float) -> None:
     """Wait for the connection: what waits in its outbox could be sent long after the call has failed."""
-    deadline = asyncio.get_running_loop().time() + timeout
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
     while not connection.connected:
         try:
-            await connection.flush(deadline - asyncio.get_running_loop().time())
+            await connection.flush(deadline - loop.time())
         except ConnectionLost:
             pass
 
 
 def _no_acknowledgement(subject: str, seconds: float, may_repeat: bool) -> Timeout:
-    again = (
-        "Publishing again under the same msg_id is safe" if may_repeat else "A msg_id makes repeating safe"
-    )
+    again = "Repeating it under the same msg_id is safe" if may_repeat else "A msg_id makes repeating it safe"
     return Timeout(
         f"no acknowledgement of the message on {subject!r} within {seconds} s",
         hint=f"Whether it is stored is unknown; the server's disk may be full. {again}",
@@ -132,10 +162,10 @@ def _no_acknowledgement(subject: str, seconds: float, may_repeat: bool) -> Timeo
 
 
 async def _stored_before(
-    api: API, subject: str, fields: Mapping[str, list[str]], error: WrongLastSequence, timeout: float
+    api: API, subject: str, msg_id: str, error: WrongLastSequence, timeout: float
 ) -> PubAck:
     """The acknowledgement of an earlier try if that was stored; else raise `error`."""
-    query = stored_before_headers(fields[MSG_ID][0])
+    query = stored_before_headers(msg_id)
     answer = await api.connection.request(subject, b"", headers=query, timeout=timeout)
     try:
         return parse_pub_ack(answer.data)

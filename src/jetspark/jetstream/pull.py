@@ -5,17 +5,22 @@ has not arrived is *requested*; what arrived and was not taken by the user is *b
 pending amount, never exceeds the limit by a request of ours; when it falls to the threshold, the next
 request fills it up again (ADR-37).
 
-Messages do not say which request they answer, but statuses do, by the token of the request. The server
-serves requests in order, so arrivals count against the oldest. A request that ends early takes with it
-what it had left: the server's number where it says one, else ours. So nothing stays requested for ever,
-and statuses of requests that were forgotten change nothing.
+Messages do not say which request they answer, and the server takes turns between the open ones, so only
+the sum is counted: plus what is asked for, minus what arrives, minus what a request that ends early has
+left. Statuses do name their request, by its token. Where the server does not say what was left, all of
+it counts as left, which is exact for a request that was refused; so the sum may fall short of what is
+still open, but never stays above it, and it never stops asking. Statuses of requests that were forgotten
+change nothing.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = ["Ask", "Pull"]
+
+#: How many requests are remembered that may be open: twice what the server lets wait by default.
+_REMEMBERED: Final = 1024
 
 
 class Ask(NamedTuple):
@@ -36,7 +41,8 @@ class Pull:
         self.buffered = 0
         self._requested = 0
         self._token = 0
-        # token -> what the request has left, oldest first
+        # token -> what was asked for, of all requests that may be open; one that is served whole ends
+        # without a word
         self._open: dict[int, int] = {}
 
     @property
@@ -56,14 +62,18 @@ class Pull:
             return None
         self._token += 1
         amount = self.limit - pending
-        self._open[self._token] = amount
         self._requested += amount
+        self._open[self._token] = amount
+        if len(self._open) > _REMEMBERED:
+            del self._open[next(iter(self._open))]
         return Ask(self._token, amount)
 
     def arrived(self, amount: int) -> None:
         """So much arrived and is buffered."""
         self.buffered += amount
-        self._settle(amount)
+        self._requested -= amount
+        if self._requested <= 0:
+            self.forget()  # All that was asked for is here.
 
     def taken(self, amount: int) -> None:
         """The user took so much out of the buffer."""
@@ -74,29 +84,15 @@ class Pull:
 
         False when it is not known any more: the status is an old one.
         """
-        left = self._open.pop(token, None)
-        if left is None:
+        asked = self._open.pop(token, None)
+        if asked is None:
             return False
-        self._requested -= left
-        if undelivered is not None and undelivered > left:
-            # Others than the oldest were served: what we took from this one belongs to them.
-            self._settle(undelivered - left)
+        self._requested -= asked if undelivered is None else undelivered
+        if self._requested <= 0 or not self._open:
+            self.forget()
         return True
 
     def forget(self) -> None:
         """No request is open any more: the connection or the leader changed, or all went silent."""
         self._open.clear()
         self._requested = 0
-
-    def _settle(self, amount: int) -> None:
-        """Count `amount` out of the open requests, oldest first."""
-        while amount > 0 and self._open:
-            token = next(iter(self._open))
-            left = self._open[token]
-            used = min(left, amount)
-            amount -= used
-            self._requested -= used
-            if used == left:
-                del self._open[token]
-            else:
-                self._open[token] = left - used

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, TypedDict
 
 import msgspec
@@ -17,8 +18,11 @@ BATCH_FOR_BYTES: Final = 1_000_000
 
 
 def default_heartbeat(expires: float) -> float:
-    """Half of `expires`, at most 30 seconds."""
-    return min(expires / 2, 30.0)
+    """Half of `expires`, at most 30 seconds, in whole milliseconds.
+
+    Rounded down: the server refuses what is a nanosecond longer than half.
+    """
+    return min(math.floor(expires * 500) / 1000, 30.0)
 
 
 class PullKeywords(TypedDict, total=False):
@@ -53,7 +57,7 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.max_messages is not None and self.max_bytes is not None:
             raise UsageError("max_messages and max_bytes exclude each other")
-        if self.expires < 1:
+        if not 1 <= self.expires < math.inf:
             raise UsageError(f"expires must be at least 1 second, not {self.expires!r}")
         if not 0.5 <= self.heartbeat <= 30 or 2 * self.heartbeat > self.expires:
             raise UsageError(
@@ -69,6 +73,7 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(f"threshold_{unit} needs max_{unit}")
             if threshold is not None and limit is not None and not 0 <= threshold <= limit:
                 raise UsageError(f"threshold_{unit} must be from 0 to {limit}, not {threshold}")
+        self.request(self.limit, None)  # It checks the rest.
 
     @property
     def unit(self) -> str:

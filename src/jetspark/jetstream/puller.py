@@ -15,11 +15,9 @@ from collections.abc import Callable, Coroutine
 from operator import attrgetter
 from typing import Any, Final
 
-from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
-from jetspark.jetstream.consumer_config import AckPolicy
-from jetspark.jetstream.fetch import PullTarget, is_status
+from jetspark.jetstream.fetch import PullReceiver, PullTarget, is_status, size_of
 from jetspark.jetstream.message import JetStreamMsg
 from jetspark.jetstream.pull import Pull
 from jetspark.jetstream.pull_options import PullOptions
@@ -40,30 +38,32 @@ _LAST_BACK_OFF: Final = 4.0
 _header = attrgetter("header")
 
 
-class Puller(Receiver):
+class Puller(PullReceiver):
     """A buffer that refills itself. One reader or several take messages out of it."""
 
     def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
-        self._session = target.connection.session
-        self._loop = asyncio.get_running_loop()
-        self._inbox = target.connection.new_inbox().encode()
-        super().__init__(self._session.new_sid(), self._inbox + b".*")
-        self.target = target
+        connection = target.connection
+        self._inbox = connection.new_inbox().encode()
+        super().__init__(target, connection.session.new_sid(), self._inbox + b".*")
         self.options = options
         self._on_error = on_error
         self._by_bytes = options.max_bytes is not None
         self._pull = Pull(options.limit, options.threshold)
         self._buffer: deque[MsgFrame] = deque()
+        # What `take` gave out and still counts as buffered.
+        self._lent = 0
         self._arrived = Signal()
         self._pin_id: str | None = None
-        self._last_seen = 0.0
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self._back_off_timer: asyncio.TimerHandle | None = None
         self._back_off = _FIRST_BACK_OFF
-        # The next message did not fit into what was left: nothing is asked for until the buffer is empty.
+        # The next message did not fit into what was left: it is asked for with the whole limit.
         self._cramped = False
         self._asking = True
         self._stopping = False
+        self._ending: asyncio.Task[None] | None = None
+        # What is left when it is stopped, until it goes back to the server.
+        self._unread: list[MsgFrame] = []
         self._tasks: set[asyncio.Task[None]] = set()
         #: Whether nothing will arrive any more; what is buffered can still be taken, unless stopped.
         self.over = False
@@ -73,32 +73,60 @@ class Puller(Receiver):
     # --- for the reader
 
     async def start(self) -> None:
-        """Subscribe and ask for the first time."""
+        """Subscribe and ask for the first time. Raises `ConnectionClosed`."""
+        self.target.check_open()
         self._session.add(self)
         self._ask()
-        self._heartbeat_timer = self._loop.call_later(self.options.heartbeat, self._check_heartbeat)
+        self._watch_heartbeat()
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
         """The next message; None when `timeout` seconds passed, or when it is `over`."""
         if not self._buffer:
             deadline = None if timeout is None else self._loop.time() + timeout
             while not self._buffer:
-                if self.over:
+                if self.over or self._stopping:
                     return None
                 wait = None if deadline is None else deadline - self._loop.time()
                 if not await self._arrived.wait(wait) and not self._buffer:
                     return None
         frame = self._buffer.popleft()
-        self._pull.taken(_size(frame) if self._by_bytes else 1)
+        self._pull.taken(size_of(frame) if self._by_bytes else 1)
         self._ask()
         return JetStreamMsg(frame, self.target.connection, self.target.settled)
+
+    async def take(self, timeout: float | None = None) -> list[MsgFrame]:
+        """What is buffered, up to half of the limit; none when `timeout` seconds passed, or it is `over`.
+
+        For readers that hand messages on in a thread. All but the first count as buffered until the next
+        call, so that with them no more is pending than may be.
+        """
+        self._pull.taken(self._lent)
+        self._lent = 0
+        self._ask()
+        first = await self.next(timeout)
+        if first is None:
+            return []
+        frames = [first._frame]
+        room = self.options.limit // 2 - 1
+        while self._buffer and self._lent < room:
+            frame = self._buffer.popleft()
+            self._lent += size_of(frame) if self._by_bytes else 1
+            frames.append(frame)
+        return frames
+
+    def put_back(self, frames: list[MsgFrame]) -> None:
+        """Take back what was taken last and handed to nobody."""
+        self._buffer.extendleft(reversed(frames))
 
     def stop(self) -> asyncio.Future[None]:
         """End at once; what nobody took goes back to the server. Resolves when the server has heard of it."""
         if not self._stopping:
             self._stopping = True
-            self._give_back(list(self._buffer))
+            self._unread += self._buffer
             self._buffer.clear()
+            self._arrived.wake()
+            if self.over:
+                self._give_back()
         return self._end()
 
     def drain(self) -> asyncio.Future[None]:
@@ -106,42 +134,47 @@ class Puller(Receiver):
         return self._end()
 
     def _end(self) -> asyncio.Future[None]:
-        for timer in (self._heartbeat_timer, self._back_off_timer):
-            if timer is not None:
-                timer.cancel()
-        self._session.unsubscribe(self)
         self._asking = False
-        return self._background(self._wait_for_the_last())
+        self._cancel_timers()
+        if self._ending is None:
+            self._ending = self._background(self._wait_for_the_last())
+        return asyncio.shield(self._ending)
 
     async def _wait_for_the_last(self) -> None:
-        try:
-            if self._session.attached and not self.over:
-                await self._session.flush(self.target.connection.options.request_timeout)
-        except Error:
-            pass  # Then nothing is on its way any more.
+        if not self.over:
+            await self._withdraw()
+        # Not before: the server would deliver them again, to the requests that are still open here.
+        self._give_back()
         self._finish(None)
+
+    def _give_back(self) -> None:
+        self.target.give_back(self._unread)
+        self._unread.clear()
 
     def _finish(self, error: Error | None) -> None:
         if not self.over:
             self.over = True
             self.error = error
+        self._asking = False
+        self._session.unsubscribe(self)
         self._session.forget(self)
+        self._cancel_timers()
+        self._arrived.wake()
+
+    def _cancel_timers(self) -> None:
         for timer in (self._heartbeat_timer, self._back_off_timer):
             if timer is not None:
                 timer.cancel()
-        self._arrived.wake()
 
-    def _give_back(self, frames: list[MsgFrame]) -> None:
-        """Tell the server that nobody handles these, where it is possible to say so of single messages."""
-        if frames and self.target.ack_policy == AckPolicy.EXPLICIT and self._session.attached:
-            self._session.outbox.write(b"".join([b"PUB %b 4\r\n-NAK\r\n" % frame.reply for frame in frames]))
+    def _expecting(self) -> bool:
+        return self._pull.requested > 0
 
     # --- asking
 
     def _ask(self) -> None:
         if not self._asking or not self._session.attached or self._back_off_timer is not None:
             return
-        if self._cramped and self._buffer:
+        if self._cramped and self._pull.pending:
             return
         idle = not self._pull.requested
         ask = self._pull.ask()
@@ -168,32 +201,42 @@ class Puller(Receiver):
         self._back_off_timer = None
         self._ask()
 
-    def _check_heartbeat(self) -> None:
+    def _watch_heartbeat(self) -> None:
+        due = self._loop.time() + self.options.heartbeat
+        self._heartbeat_timer = self._loop.call_at(due, self._check_heartbeat, due)
+
+    def _check_heartbeat(self, due: float) -> None:
         """Silence while something was asked for: the request is lost, whatever the reason."""
         allowed = 2 * self.options.heartbeat
         now = self._loop.time()
+        # A handler that blocks the loop makes the timer late: in that time nobody could hear anything.
+        self._last_seen = min(self._last_seen + now - due, now)
         if self._session.attached and self._pull.requested and now - self._last_seen >= allowed:
             self._pull.forget()
             self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
             self._restart()
-        self._heartbeat_timer = self._loop.call_later(self.options.heartbeat, self._check_heartbeat)
+        self._watch_heartbeat()
 
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Buffer messages, act on statuses, wake the readers once."""
+        """Buffer messages, wake the readers once, act on statuses."""
         self._last_seen = self._loop.time()
+        statuses: list[MsgFrame] = []
         if any(map(_header, frames)):
-            frames = self._without_statuses(frames)
-        if self._stopping:
-            self._give_back(frames)
-            return
-        if not frames:
-            return
-        self._back_off = _FIRST_BACK_OFF
-        self._buffer.extend(frames)
-        self._pull.arrived(sum(map(_size, frames)) if self._by_bytes else len(frames))
-        self._arrived.wake()
+            frames, statuses = self._sort(frames)
+        if frames:
+            self._back_off = _FIRST_BACK_OFF
+            self._pull.arrived(sum(map(size_of, frames)) if self._by_bytes else len(frames))
+            if self._stopping:
+                self._unread += frames
+            else:
+                self._buffer.extend(frames)
+                self._arrived.wake()
+        # After the messages, which the requests that end here may have brought.
+        for frame in statuses:
+            token = frame.subject.rpartition(b".")[2]
+            self._on_status(classify(frame.header), int(token) if token.isdigit() else 0)
 
     def disconnected(self) -> None:
         """The requests are gone with the connection; silence is no news until it is back."""
@@ -205,34 +248,37 @@ class Puller(Receiver):
         self._restart()
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will come any more."""
+        """Nothing will come any more, and what wants an acknowledgement cannot get one."""
+        if not self.target.settled:
+            self._buffer.clear()
         self._finish(error)
 
-    def _without_statuses(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        messages = []
+    def _sort(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], list[MsgFrame]]:
+        """Messages and statuses."""
+        messages: list[MsgFrame] = []
+        statuses: list[MsgFrame] = []
         for frame in frames:
             if is_status(frame):
-                token = frame.subject.rpartition(b".")[2]
-                self._on_status(classify(frame.header), int(token) if token.isdigit() else 0)
-            else:
-                messages.append(frame)
-                if self.options.group is not None and b"Nats-Pin-Id" in frame.header:
-                    self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
-        return messages
+                statuses.append(frame)
+                continue
+            messages.append(frame)
+            if self.options.group is not None and b"Nats-Pin-Id" in frame.header:
+                self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
+        return messages, statuses
 
     def _on_status(self, status: Status, token: int) -> None:
         action = status.on_consume
-        if action is OnConsume.CONTINUE or self._stopping:
+        if action is OnConsume.CONTINUE:
             return
         known = self._pull.ended(token, status.pending_bytes if self._by_bytes else status.pending_messages)
-        if not known and action is not OnConsume.END:
+        if self._stopping or (not known and action is not OnConsume.END):
             return
         if action is OnConsume.END:
             self._finish(status.error)
         elif action is OnConsume.PULL:
             self._ask()
         elif action is OnConsume.TOO_LARGE:
-            self._on_too_large()
+            self._on_too_large(status.pending_bytes)
         elif action is OnConsume.RESTART:
             self.notify(status.error)
             self._restart()
@@ -244,10 +290,11 @@ class Puller(Receiver):
             self.notify(status.error)
             self._ask_later()
 
-    def _on_too_large(self) -> None:
-        """The next message did not fit: ask for the whole limit once the buffer is empty."""
-        if self._buffer:
+    def _on_too_large(self, left: int | None) -> None:
+        """The next message did not fit: ask for the whole limit once nothing else is pending."""
+        if left is not None and left < self.options.limit:
             self._cramped = True
+            self._ask()
             return
         self.notify(
             ExceededLimit(
@@ -280,8 +327,3 @@ class Puller(Receiver):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _size(frame: MsgFrame) -> int:
-    """A message's size as the server counts it."""
-    return len(frame.subject) + len(frame.reply) + len(frame.header) + len(frame.data)

@@ -138,4 +138,5 @@ def classify(header: bytes) -> Status:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    # 20 digits are what a number of 64 bits has at most.
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 20 else None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
 from jetspark.errors import RemoteProtocolError
+from jetspark.jetstream.model import time_from_wire
 from jetspark.jetstream.requests import StoredMsg
 from jetspark.wire.frames import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
@@ -27,7 +29,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     data: bytes
     #: Its headers, as they were published.
     headers: Headers = NO_HEADERS
-    #: When it was stored, UTC.
+    #: When it was stored, UTC. Handed back to the server it is exact to the nanosecond.
     timestamp: datetime
 
     def __repr__(self) -> str:
@@ -48,6 +50,8 @@ def from_answer(stream: str, answer: StoredMsg) -> StoredMessage:
         timestamp=answer.time,
     )
 
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 # What a direct get says about a message, in headers after those of the message itself.
 _STREAM = b"Nats-Stream"
@@ -75,7 +79,7 @@ def from_frame(frame: MsgFrame) -> StoredMessage:
             subject=added[_SUBJECT].decode("utf-8", "surrogateescape"),
             data=frame.data,
             headers=Headers.parse(b"\r\n".join(lines)) if len(lines) > 1 else NO_HEADERS,
-            timestamp=datetime.fromisoformat(added[_TIMESTAMP].decode()).astimezone(UTC),
+            timestamp=time_from_wire(added[_TIMESTAMP].decode()) or _NEVER,
         )
     except (KeyError, ValueError) as error:
         raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from error

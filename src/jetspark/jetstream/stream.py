@@ -118,7 +118,8 @@ class Stream:
 
     async def get_message(self, sequence: int) -> StoredMessage:
         """The message with this sequence. Raises `MessageNotFound`."""
-        return await direct.get(self._js.api, self.config, MsgGetRequest(seq=sequence))
+        request = MsgGetRequest(seq=_at_least_1("sequence", sequence))
+        return await direct.get(self._js.api, self.config, request)
 
     async def get_last_message(self, subject: str) -> StoredMessage:
         """The last message whose subject matches. Raises `MessageNotFound`."""
@@ -126,7 +127,7 @@ class Stream:
 
     async def get_next_message(self, subject: str, *, sequence: int = 1) -> StoredMessage:
         """The first message from `sequence` on whose subject matches. Raises `MessageNotFound`."""
-        request = MsgGetRequest(seq=sequence, next_by_subj=subject)
+        request = MsgGetRequest(seq=_at_least_1("sequence", sequence), next_by_subj=subject)
         return await direct.get(self._js.api, self.config, request)
 
     async def get_messages(
@@ -149,7 +150,7 @@ class Stream:
         if sequence is not None and start_time is not None:
             raise UsageError("sequence and start_time exclude each other: give one of them")
         request = MsgGetRequest(
-            seq=sequence or (1 if start_time is None else None),
+            seq=_at_least_1("sequence", sequence) or (1 if start_time is None else None),
             start_time=start_time,
             next_by_subj=subject,
             batch=_at_least_1("batch", batch),
@@ -168,8 +169,8 @@ class Stream:
     ) -> AsyncIterator[StoredMessage]:
         """The last message of each subject that matches, in the order of the stream, all of one moment.
 
-        As it was at `up_to_sequence` or `up_to_time`, else as it is; at most `batch` messages. Server 2.11,
-        and the stream must `allow_direct`.
+        Up to and with `up_to_sequence`, or before `up_to_time`, else as it is; at most `batch` messages.
+        Server 2.11, and the stream must `allow_direct`.
 
         Raises `StatusError` 413 when more than 1024 subjects match, and what `get_messages` raises.
         """

@@ -8,28 +8,34 @@ newer than the rest. Times are those of the event loop, and are given.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
+from typing import TypeAlias
 
 import msgspec
 
 from jetspark.errors import Error, OutboundBufferFull
 from jetspark.jetstream.requests import PubAck
 
-__all__ = ["Message", "Window"]
+__all__ = ["Message", "Outcome", "Window"]
+
+#: Where an acknowledgement goes: to a task, or to a thread.
+Outcome: TypeAlias = asyncio.Future[PubAck] | concurrent.futures.Future[PubAck]
 
 _number = attrgetter("number")
 
 
-class Message(msgspec.Struct, eq=False):
-    """A message without an outcome."""
+class Message(msgspec.Struct, eq=False, gc=False):
+    """A message without an outcome. Nothing it holds refers to it, so it is none of the collector's work."""
 
     number: int
     subject: str
-    msg_id: str
+    #: None for the one that its number gives it.
+    msg_id: str | None
     frame: bytes
-    future: asyncio.Future[PubAck]
+    future: Outcome
     #: When it fails.
     deadline: float
     #: When it was last sent.
@@ -39,11 +45,24 @@ class Message(msgspec.Struct, eq=False):
     #: Why the stream refused it, while the stream is asked whether it stored an earlier try.
     refusal: Error | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of headers and payload: what `max_payload` is about."""
+        return int(self.frame[: self.frame.index(b"\r\n")].rpartition(b" ")[2])
+
 
 class Window:
     """Up to `max_pending` messages are sent, and up to `max_buffered_bytes` of others wait."""
 
-    __slots__ = ("ack_timeout", "max_buffered_bytes", "max_pending", "retry", "sent", "waiting", "waiting_bytes")
+    __slots__ = (
+        "ack_timeout",
+        "max_buffered_bytes",
+        "max_pending",
+        "retry",
+        "sent",
+        "waiting",
+        "waiting_bytes",
+    )
 
     def __init__(self, max_pending: int, max_buffered_bytes: int, ack_timeout: float) -> None:
         self.max_pending = max_pending
@@ -127,7 +146,11 @@ class Window:
         for message in late:
             del self.sent[b"%d" % message.number]
         self.lose(lost)
-        late += self.remove(lambda message: message.deadline <= now)
+        late += [message for message in self.retry if message.deadline <= now]
+        self.retry = [message for message in self.retry if message.deadline > now]
+        while self.waiting and self.waiting[0].deadline <= now:
+            late.append(self.waiting.popleft())
+            self.waiting_bytes -= len(late[-1].frame)
         return late, lost
 
     def next_check(self, now: float) -> float | None:

@@ -1,0 +1,51 @@
+"""Advisories, as blocking programs see them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from jetspark.blocking.mirror import mirrors
+from jetspark.jetstream import advisory as aio
+from jetspark.jetstream.advisory_events import Advisory
+
+if TYPE_CHECKING:
+    from jetspark.blocking.bridge import Bridge
+
+__all__ = ["Advisories"]
+
+
+@mirrors(aio.Advisories)
+class Advisories:
+    def __init__(self, bridge: Bridge, inner: aio.Advisories) -> None:
+        self._bridge = bridge
+        self._inner = inner
+
+    @property
+    def subjects(self) -> list[str]:
+        return self._inner.subjects
+
+    @property
+    def dropped(self) -> int:
+        return self._inner.dropped
+
+    def __enter__(self) -> Self:
+        self._bridge.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bridge.run(self._inner.__aexit__(kind, error, trace))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Advisory:
+        event = self.next()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def next(self, timeout: float | None = None) -> Advisory | None:
+        return self._bridge.run(self._inner.next(timeout))

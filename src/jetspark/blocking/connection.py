@@ -1,0 +1,164 @@
+"""The connection, as blocking programs see it: usable from all threads of the process that made it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Self
+
+from jetspark import client as aio
+from jetspark.blocking.bridge import Bridge
+from jetspark.blocking.context import JetStream
+from jetspark.blocking.message import Msg
+from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.subscription import Callback, Subscription
+from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Statistics
+from jetspark.core.events import Event, Listener
+from jetspark.core.link import State
+from jetspark.core.server_info import ServerInfo
+from jetspark.errors import Error
+from jetspark.wire.headers import HeadersLike
+
+__all__ = ["Connection"]
+
+
+@mirrors(aio.Connection)
+class Connection:
+    """A connection to NATS. Made by `jetspark.blocking.connect`; usable from all threads of a process.
+
+    `with` closes it at the end. In a forked child it raises `ConnectionClosed`: connect again there.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._inner = bridge.connection
+
+    @property
+    def state(self) -> State:
+        return self._inner.state
+
+    @property
+    def connected(self) -> bool:
+        return self._inner.connected
+
+    @property
+    def closed(self) -> bool:
+        return self._inner.closed
+
+    @property
+    def draining(self) -> bool:
+        return self._inner.draining
+
+    @property
+    def last_error(self) -> Error | None:
+        return self._inner.last_error
+
+    @property
+    def server_info(self) -> ServerInfo:
+        return self._inner.server_info
+
+    @property
+    def connected_url(self) -> str | None:
+        return self._inner.connected_url
+
+    @property
+    def servers(self) -> list[str]:
+        return self._inner.servers
+
+    @property
+    def max_payload(self) -> int:
+        return self._inner.max_payload
+
+    @property
+    def statistics(self) -> Statistics:
+        statistics = self._inner.statistics
+        return dataclasses.replace(statistics, out_msgs=statistics.out_msgs + self._bridge.writer.published)
+
+    def on(self, event: Event, listener: Listener) -> Callable[[], None]:
+        return self._inner.on(event, self._bridge.aside("listener", listener))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    # --- publish, subscribe, request
+
+    def publish(
+        self, subject: str, data: bytes = b"", *, reply: str = "", headers: HeadersLike | None = None
+    ) -> None:
+        self._bridge.writer.publish(self._inner.frame(subject, data, reply, headers))
+
+    def subscribe(
+        self,
+        subject: str,
+        *,
+        queue: str = "",
+        callback: Callback | None = None,
+        max_msgs: int | None = None,
+        pending_msgs_limit: int = PENDING_MSGS_LIMIT,
+        pending_bytes_limit: int = PENDING_BYTES_LIMIT,
+    ) -> Subscription:
+        subscription = self._inner.subscribe(
+            subject,
+            queue=queue,
+            max_msgs=max_msgs,
+            pending_msgs_limit=pending_msgs_limit,
+            pending_bytes_limit=pending_bytes_limit,
+        )
+        return Subscription.open(self._bridge, subscription, callback)
+
+    def request(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Msg:
+        answer = self._bridge.run(self._inner.request(subject, data, timeout=timeout, headers=headers))
+        return Msg(answer._frame, self._bridge)
+
+    def new_inbox(self) -> str:
+        return self._inner.new_inbox()
+
+    def jetstream(
+        self, *, domain: str | None = None, api_prefix: str | None = None, timeout: float = 5.0
+    ) -> JetStream:
+        inner = self._inner.jetstream(domain=domain, api_prefix=api_prefix, timeout=timeout)
+        return JetStream(self, self._bridge, inner)
+
+    def flush(self, timeout: float | None = None) -> None:
+        self._bridge.run(self._flush(timeout))
+
+    def rtt(self, timeout: float | None = None) -> float:
+        return self._bridge.run(self._inner.rtt(timeout))
+
+    async def _flush(self, timeout: float | None) -> None:
+        seconds = self._inner.options.request_timeout if timeout is None else timeout
+        deadline = time.monotonic() + seconds
+        await self._bridge.writer.settle(seconds)
+        await self._inner.flush(deadline - time.monotonic())
+
+    # --- ending
+
+    def drain(self) -> None:
+        try:
+            self._bridge.run(self._drain())
+        finally:
+            self.close()
+
+    async def _drain(self) -> None:
+        await self._bridge.writer.settle(self._inner.options.drain_timeout)
+        await self._inner.drain()
+
+    def close(self) -> None:
+        self._bridge.close()
+
+    def wait_closed(self) -> None:
+        self._bridge.run(self._inner.wait_closed())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

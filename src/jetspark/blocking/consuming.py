@@ -1,0 +1,138 @@
+"""What blocking programs hold while a consume runs: an iterator, or threads that call a handler."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from jetspark.blocking.message import JetStreamMsg, blocking_messages
+from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.supply import Supply
+from jetspark.errors import Error, UsageError
+from jetspark.jetstream import consuming as aio
+
+if TYPE_CHECKING:
+    from jetspark.blocking.bridge import Bridge
+
+__all__ = ["Consuming", "Handler", "Messages"]
+
+#: A plain function that handles one message, in a thread of the consume.
+Handler: TypeAlias = Callable[[JetStreamMsg], object]
+
+
+@mirrors(aio.Messages)
+class Messages:
+    def __init__(self, bridge: Bridge, inner: aio.Messages) -> None:
+        self._bridge = bridge
+        self._inner = inner
+        self._supply = Supply(bridge.portal, self._take, self._put_back)
+
+    def next(self, timeout: float | None = None) -> JetStreamMsg | None:
+        return self._supply.next(timeout)
+
+    def stop(self) -> None:
+        self.halt()
+        self._bridge.run(self._stop())
+
+    def drain(self) -> None:
+        self._bridge.run(self._drain())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> JetStreamMsg:
+        message = self._supply.next()
+        if message is None:
+            raise StopIteration
+        return message
+
+    def __enter__(self) -> Self:
+        self._bridge.run(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        # A loop over `consumer.messages()` that was left without `with`.
+        self.halt()
+        self._bridge.portal.post(self._inner.stop)
+
+    def halt(self) -> None:
+        """Hand out nothing more."""
+        self._supply.stop()
+
+    async def _take(self, timeout: float | None) -> list[JetStreamMsg]:
+        return blocking_messages(self._bridge, await self._inner.take(timeout))
+
+    def _put_back(self, messages: list[JetStreamMsg]) -> None:
+        self._bridge.portal.post(self._inner.put_back, [message._frame for message in messages])
+
+    async def _stop(self) -> None:
+        await self._inner.stop()
+
+    async def _drain(self) -> None:
+        await self._inner.drain()
+
+
+@mirrors(aio.Consuming)
+class Consuming:
+    def __init__(self, bridge: Bridge, inner: aio.Messages, handler: Handler, concurrency: int) -> None:
+        self._bridge = bridge
+        self._inner = inner
+        self._handler = handler
+        self._error: Error | None = None
+        self._messages = Messages(bridge, inner)
+        self._messages.__enter__()
+        self._threads = [
+            bridge.spawn(self._work, f"consume-{number}", self._messages.halt)
+            for number in range(1, concurrency + 1)
+        ]
+
+    @property
+    def active(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        self._messages.stop()
+        self._join()
+
+    def drain(self) -> None:
+        self._messages.drain()
+        self._join()
+
+    def wait_closed(self) -> None:
+        if threading.current_thread() in self._threads:
+            raise UsageError(
+                "a handler cannot wait for its own consume to end", hint="stop() and drain() can"
+            )
+        self._join()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _join(self) -> None:
+        # A handler that ends its own consume must not wait for itself, nor for others that do the same.
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        try:
+            while (message := self._messages.next()) is not None:
+                try:
+                    self._handler(message)
+                except Exception as error:
+                    self._bridge.portal.post(self._inner.notify, error)
+                    # If that fails, it comes again after `ack_wait`.
+                    with suppress(Error):
+                        message.nak()
+        except Error as error:
+            self._error = error

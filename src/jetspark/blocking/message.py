@@ -1,0 +1,116 @@
+"""Messages, as blocking programs see them. What there is to read is the same; what they send goes out
+through the connection's writer, without a way into the loop and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from jetspark.blocking.mirror import mirrors
+from jetspark.core import message as core
+from jetspark.errors import Error, UsageError
+from jetspark.jetstream import message as aio
+from jetspark.jetstream.metadata import Metadata, parse_metadata
+from jetspark.wire.headers import HeadersLike
+
+if TYPE_CHECKING:
+    from jetspark.blocking.bridge import Bridge
+
+__all__ = ["Batch", "JetStreamMsg", "Msg", "ack_all", "blocking_messages"]
+
+_frame = attrgetter("_frame")
+_settled = attrgetter("_settled")
+
+
+@mirrors(core.Msg)
+class Msg(core.Received, gc=False, eq=False):
+    _bridge: Bridge
+
+    def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> None:
+        if not self._frame.reply:
+            raise UsageError(f"the message on {self.subject!r} has no reply subject to respond to")
+        frame = self._bridge.connection.frame(self.reply, data, "", headers)
+        self._bridge.writer.publish(frame)
+
+
+@mirrors(aio.JetStreamMsg)
+class JetStreamMsg(Msg, gc=False, eq=False):
+    _settled: bool
+
+    @property
+    def metadata(self) -> Metadata:
+        return parse_metadata(self._frame.reply)
+
+    @property
+    def settled(self) -> bool:
+        return self._settled
+
+    def ack(self) -> None:
+        if not self._settled:
+            reply = self._frame.reply
+            if not reply:
+                parse_metadata(reply)
+            self._bridge.write(b"PUB %b 4\r\n+ACK\r\n" % reply)
+            self._settled = True
+
+    def nak(self, delay: float | None = None) -> None:
+        self._settle(aio.nak_body(delay))
+
+    def term(self, reason: str = "") -> None:
+        self._settle(aio.term_body(reason))
+
+    def in_progress(self) -> None:
+        if not self._settled:
+            self._send(aio.IN_PROGRESS)
+
+    def ack_sync(self, timeout: float | None = None) -> None:
+        message = self._asynchronous()
+        self._bridge.run(message.ack_sync(timeout))
+        self._settled = message.settled
+
+    def ack_next(self, expires: float = 5.0) -> JetStreamMsg | None:
+        message = self._asynchronous()
+        try:
+            following = self._bridge.run(message.ack_next(expires))
+        finally:
+            self._settled = message.settled
+        return None if following is None else blocking_messages(self._bridge, [following])[0]
+
+    def _settle(self, kind: bytes) -> None:
+        if not self._settled:
+            self._send(kind)
+            self._settled = True
+
+    def _send(self, kind: bytes) -> None:
+        self._bridge.write(aio.ack_frame(self._frame.reply, kind))
+
+    def _asynchronous(self) -> aio.JetStreamMsg:
+        return aio.JetStreamMsg(self._frame, self._bridge.connection, self._settled)
+
+
+@mirrors(aio.Batch)
+class Batch(list[JetStreamMsg]):
+    def __init__(self, messages: Iterable[JetStreamMsg] = (), error: Error | None = None) -> None:
+        super().__init__(messages)
+        self.error = error
+
+    def ack(self) -> None:
+        ack_all(self)
+
+
+@mirrors(aio.ack_all)
+def ack_all(messages: Iterable[JetStreamMsg]) -> None:
+    pending = [message for message in messages if not message._settled]
+    if pending:
+        frames = b"".join([b"PUB %b 4\r\n+ACK\r\n" % message._frame.reply for message in pending])
+        pending[0]._bridge.write(frames)
+        for message in pending:
+            message._settled = True
+
+
+def blocking_messages(bridge: Bridge, messages: Sequence[aio.JetStreamMsg]) -> list[JetStreamMsg]:
+    """The same messages for blocking programs."""
+    return list(map(JetStreamMsg, map(_frame, messages), repeat(bridge), map(_settled, messages)))

@@ -1,0 +1,214 @@
+"""The windowed publisher and the atomic batch, as blocking programs see them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
+
+from jetspark.blocking.mirror import mirrors
+from jetspark.errors import Error, OutboundBufferFull, Timeout
+from jetspark.jetstream import batch as aio_batch
+from jetspark.jetstream import publisher as aio
+from jetspark.jetstream.publish_headers import Expectations
+from jetspark.jetstream.requests import PubAck
+from jetspark.wire.headers import HeadersLike
+
+if TYPE_CHECKING:
+    from jetspark.blocking.bridge import Bridge
+
+__all__ = ["AtomicBatch", "Publisher"]
+
+
+class _Acknowledgement(Future[PubAck]):
+    """Cannot be cancelled, because the message cannot. Its callbacks run in the thread for events."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        super().__init__()
+        self._bridge = bridge
+
+    def cancel(self) -> bool:
+        return False
+
+    def add_done_callback(self, fn: Callable[[Future[PubAck]], object]) -> None:
+        super().add_done_callback(self._bridge.aside("fn", fn))
+
+
+class _Submitted(NamedTuple):
+    subject: str
+    msg_id: str | None
+    token: bytes
+    frame: bytes
+    future: _Acknowledgement
+
+
+@mirrors(aio.Publisher)
+class Publisher:
+    def __init__(self, bridge: Bridge, inner: aio.Publisher) -> None:
+        self._bridge = bridge
+        self._inner = inner
+        self._flight = inner._flight
+        self._lock = threading.Lock()
+        # Messages that were numbered here, in order, and have not come to the loop yet.
+        self._submitted: list[_Submitted] = []
+        self._submitted_bytes = 0
+        self._published = 0
+        self._scheduled = False
+
+    @property
+    def pending(self) -> int:
+        return self._published - self._inner.acked - self._inner.failed
+
+    @property
+    def acked(self) -> int:
+        return self._inner.acked
+
+    @property
+    def duplicates(self) -> int:
+        return self._inner.duplicates
+
+    @property
+    def failed(self) -> int:
+        return self._inner.failed
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    # --- publishing
+
+    def publish(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: HeadersLike | None = None,
+        msg_id: str | None = None,
+        **expectations: Unpack[Expectations],
+    ) -> Future[PubAck]:
+        if not self._bridge.portal.alive:
+            raise self._bridge.portal.refusal()
+        future = _Acknowledgement(self._bridge)
+        with self._lock:
+            if self._flight.ended is not None or self._bridge.connection.draining:
+                raise self._inner._refusal()
+            message = _Submitted(
+                *self._inner.frame(self._published + 1, subject, data, headers, msg_id, expectations), future
+            )
+            self._check_room(len(message.frame))
+            self._published += 1
+            self._submitted.append(message)
+            self._submitted_bytes += len(message.frame)
+            wake = not self._scheduled
+            self._scheduled = True
+        if wake:
+            self._bridge.portal.post(self._move)
+        return future
+
+    def send(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: HeadersLike | None = None,
+        msg_id: str | None = None,
+        **expectations: Unpack[Expectations],
+    ) -> Future[PubAck]:
+        if self.pending >= self._flight.window.max_pending:
+            self._bridge.run(self._room())
+        return self.publish(subject, data, headers=headers, msg_id=msg_id, **expectations)
+
+    def flush(self, timeout: float | None = None) -> None:
+        self._bridge.run(self._inner.flush(timeout))
+
+    def close(self) -> None:
+        self._bridge.run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bridge.run(self._inner.__aexit__(kind, error, trace))
+
+    def _check_room(self, size: int) -> None:
+        """The messages beyond the window are bounded, wherever they wait."""
+        window = self._flight.window
+        if self.pending < window.max_pending:
+            return
+        waiting = window.waiting_bytes + self._submitted_bytes
+        if waiting + size > window.max_buffered_bytes:
+            raise OutboundBufferFull(
+                f"{waiting} bytes wait for room in the window, {window.max_buffered_bytes} may",
+                hint="Use `send(...)`, which waits for room, or raise `max_buffered_bytes`",
+            )
+
+    # --- in the loop
+
+    def _move(self) -> None:
+        with self._lock:
+            submitted, self._submitted = self._submitted, []
+            self._submitted_bytes = 0
+            self._scheduled = False
+        flight = self._flight
+        for message in submitted:
+            try:
+                if flight.ended is not None:
+                    raise flight.ended
+                flight.add(*message)
+            except Error as error:
+                flight.reject(message.subject, message.future, error)
+
+    async def _room(self) -> None:
+        # Half of it, so that a thread that is faster than the server does not cross for each message.
+        window = self._flight.window
+        enough = window.max_pending // 2
+        flight = self._flight
+
+        def ready() -> bool:
+            return flight.ended is not None or self.pending <= enough
+
+        if not await flight.until(ready, self._inner._timeout):
+            raise Timeout(
+                f"no room in the window of {window.max_pending} messages within {self._inner._timeout} s",
+                hint="The server does not acknowledge, or the connection is down",
+            )
+
+
+@mirrors(aio_batch.AtomicBatch)
+class AtomicBatch:
+    def __init__(self, bridge: Bridge, inner: aio_batch.AtomicBatch) -> None:
+        self._bridge = bridge
+        self._inner = inner
+
+    @property
+    def ack(self) -> PubAck | None:
+        """The acknowledgement of the batch; None until it is committed."""
+        return self._inner.ack
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def add(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: HeadersLike | None = None,
+        msg_id: str | None = None,
+        **expectations: Unpack[Expectations],
+    ) -> None:
+        self._inner.add(subject, data, headers=headers, msg_id=msg_id, **expectations)
+
+    def commit(self) -> PubAck:
+        return self._bridge.run(self._inner.commit())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bridge.run(self._inner.__aexit__(kind, error, trace))

@@ -1,0 +1,169 @@
+"""A subscription, as blocking programs see it: read in any thread, or by a callback in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+from jetspark.blocking.message import Msg
+from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.supply import Supply
+from jetspark.blocking.worker import plain
+from jetspark.core import subscription as aio
+from jetspark.core.events import Event
+from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
+
+if TYPE_CHECKING:
+    from jetspark.blocking.bridge import Bridge
+
+__all__ = ["Callback", "Subscription"]
+
+#: A plain function that handles one message, in a thread of the subscription.
+Callback: TypeAlias = Callable[[Msg], object]
+
+#: How many messages are taken out of the loop at once.
+_CHUNK: Final = 1024
+
+
+@mirrors(aio.Subscription)
+class Subscription:
+    def __init__(self, bridge: Bridge, inner: aio.Subscription, callback: Callback | None) -> None:
+        self._bridge = bridge
+        self._inner = inner
+        self._callback = callback
+        self._supply = Supply(bridge.portal, self._take)
+
+    @classmethod
+    def open(
+        cls,
+        bridge: Bridge,
+        subscribing: Coroutine[Any, Any, aio.Subscription],
+        callback: Callback | None,
+    ) -> Subscription:
+        """Subscribe, and start the thread of the callback. `Connection.subscribe` does it."""
+        if callback is None:
+            return cls(bridge, bridge.run(subscribing), None)
+        try:
+            if not callable(plain("callback", callback)):
+                raise UsageError(f"callback must be a function, not {type(callback).__name__}")
+        except UsageError:
+            subscribing.close()
+            raise
+        worked: asyncio.Future[None] | None = None
+
+        async def begin() -> tuple[Subscription, asyncio.Future[None], asyncio.Task[None]]:
+            subscription = cls(bridge, await subscribing, callback)
+            worked = asyncio.get_running_loop().create_future()
+            return subscription, worked, subscription._inner.hand_to(subscription._attend(worked))
+
+        subscription, worked, task = bridge.run(begin())
+        bridge.spawn(
+            lambda: subscription._work(worked, task),
+            f"subscription-{subscription.subject}",
+            subscription._supply.stop,
+        )
+        return subscription
+
+    @property
+    def subject(self) -> str:
+        return self._inner.subject
+
+    @property
+    def queue(self) -> str:
+        return self._inner.queue
+
+    @property
+    def pending_msgs(self) -> int:
+        return self._inner.pending_msgs + len(self._supply)
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._inner.pending_bytes + sum(len(message.data) for message in self._supply.waiting)
+
+    @property
+    def received(self) -> int:
+        return self._inner.received
+
+    @property
+    def dropped(self) -> int:
+        return self._inner.dropped
+
+    @property
+    def active(self) -> bool:
+        return self._inner.active
+
+    # --- reading
+
+    def next(self, timeout: float | None = None) -> Msg:
+        self._check_no_callback()
+        seconds = self._bridge.connection.options.request_timeout if timeout is None else timeout
+        message = self._supply.next(seconds)
+        if message is not None:
+            return message
+        if self._inner.active:
+            raise Timeout(f"no message on {self.subject!r} within {seconds} s")
+        raise SubscriptionClosed(f"the subscription to {self.subject!r} is closed")
+
+    def __iter__(self) -> Self:
+        self._check_no_callback()
+        return self
+
+    def __next__(self) -> Msg:
+        message = self._supply.next()
+        if message is None:
+            raise StopIteration
+        return message
+
+    async def _take(self, timeout: float | None) -> list[Msg]:
+        return list(map(Msg, await self._inner.take(_CHUNK, timeout), repeat(self._bridge)))
+
+    def _check_no_callback(self) -> None:
+        if self._callback is not None:
+            raise UsageError("this subscription has a callback: its messages go there")
+
+    # --- the callback's thread
+
+    def _work(self, worked: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+        assert self._callback is not None
+        aio.acting_for.set(task)
+        portal = self._bridge.portal
+        try:
+            while (message := self._supply.next()) is not None:
+                try:
+                    self._callback(message)
+                except Exception as error:
+                    portal.post(self._bridge.connection.report, error, Event.ERROR)
+        except Error:
+            pass  # The connection has failed, and told its listeners so.
+        finally:
+            portal.post(_resolve, worked)
+
+    async def _attend(self, worked: asyncio.Future[None]) -> None:
+        """Stands in the loop for the thread: ends with it, and stops it when cancelled."""
+        try:
+            await worked
+        finally:
+            self._supply.stop()
+
+    # --- ending
+
+    def unsubscribe(self) -> None:
+        if self._callback is not None:
+            self._supply.stop()
+        self._bridge.run(self._inner.unsubscribe())
+
+    def drain(self) -> None:
+        self._bridge.run(self._inner.drain())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

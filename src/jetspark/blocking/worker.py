@@ -1,0 +1,65 @@
+"""Threads that call users' functions: never the loop's thread, so that these may block."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import TypeVar
+
+from jetspark.errors import UsageError
+
+__all__ = ["Worker", "plain"]
+
+logger = logging.getLogger("jetspark")
+
+F = TypeVar("F")
+
+
+def plain(argument: str, function: F) -> F:
+    """The function, if it can be called in a thread. Raises `UsageError` for coroutine functions."""
+    if inspect.iscoroutinefunction(function):
+        raise UsageError(
+            f"{argument} must be a plain function in the blocking API, not a coroutine function",
+            hint="It runs in a thread of its own, and may block",
+        )
+    return function
+
+
+class Worker:
+    """A thread that makes calls, one after the other; it starts with the first."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Make a call soon. Ignored after `stop`."""
+        with self._lock:
+            if self._stopped:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._thread.start()
+            self._calls.put(call)
+
+    def stop(self, timeout: float) -> None:
+        """Let it finish what was posted, and wait for that, unless it is one of these calls that asks."""
+        with self._lock:
+            self._stopped = True
+            thread = self._thread
+            self._calls.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("a listener failed")

@@ -1,0 +1,69 @@
+"""What the tests of the blocking API share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from jetspark import blocking
+
+__all__ = ["Program", "fill", "run_program"]
+
+_LONG = 30.0  # seconds; only a hang takes so long
+
+
+def fill(js: blocking.JetStream, stream: blocking.Stream, count: int) -> list[bytes]:
+    """Store so many messages, and return their payloads."""
+    payloads = [b"%d" % number for number in range(count)]
+    with js.publisher() as publisher:
+        for payload in payloads:
+            publisher.send(f"{stream.name}.x", payload)
+    return payloads
+
+
+class Program:
+    """A Python program in a process of its own. Warnings are errors in it, and printed."""
+
+    def __init__(self, text: str, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "dev", "-W", "error", "-c", text, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for(self, line: str) -> None:
+        """Wait until the program prints a line."""
+        assert self._process.stdout is not None
+        found = self._process.stdout.readline().rstrip("\n")
+        assert found == line, f"{found!r}, {self._process.communicate(timeout=_LONG)}"
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def interrupt_until(self, line: str) -> None:
+        """Press Ctrl-C until it tells of it: the first may come before it waits."""
+        assert self._process.stdout is not None
+        self.interrupt()
+        self.wait_for(line)
+
+    def finish(self) -> tuple[int, str, str]:
+        """Wait for its end: its exit code, and what it printed to stdout and stderr."""
+        try:
+            out, err = self._process.communicate(timeout=_LONG)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            out, err = self._process.communicate()
+            raise AssertionError(f"the program hangs; it printed {out!r} and {err!r}") from None
+        return self._process.returncode, out, err
+
+
+def run_program(text: str, *arguments: str) -> str:
+    """Run a program that must end by itself, cleanly and silently; returns what it printed to stdout."""
+    code, out, err = Program(text, *arguments).finish()
+    assert (code, err) == (0, ""), f"{code}: {out}{err}"
+    return out

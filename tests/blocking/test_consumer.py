@@ -1,0 +1,112 @@
+"""Fetch and next of the blocking API, of consumers and ordered consumers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from jetspark import ConsumerConfig, ConsumerDeleted, StreamNotFound, UsageError, blocking
+from tests.blocking.support import fill
+
+
+@pytest.fixture
+def consumer(stream: blocking.Stream) -> blocking.Consumer:
+    return stream.create_consumer(ConsumerConfig(name="c", ack_wait=60.0))
+
+
+def test_fetch_returns_what_is_there(
+    js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    payloads = fill(js, stream, 1000)
+    batch = consumer.fetch(1000)
+    assert isinstance(batch, blocking.Batch)
+    assert [message.data for message in batch] == payloads
+    batch.ack()
+
+
+def test_fetch_returns_what_arrived_when_it_expires(
+    js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    fill(js, stream, 3)
+    assert len(consumer.fetch(10, expires=0.2)) == 3
+    assert consumer.fetch(10, expires=0.1) == []
+    assert consumer.next(expires=0.1) is None
+
+
+def test_fetch_by_bytes(js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer) -> None:
+    fill(js, stream, 100)
+    assert 0 < len(consumer.fetch(max_bytes=2000, expires=1)) < 100
+
+
+def test_fetch_waits_for_messages_of_other_threads(
+    js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    threading.Timer(0.1, lambda: js.publish(f"{stream.name}.x", b"late")).start()
+    assert [message.data for message in consumer.fetch(1, expires=10)] == [b"late"]
+
+
+def test_fetch_no_wait_takes_what_is_there_now(
+    js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    assert consumer.fetch_no_wait(10) == []
+    fill(js, stream, 3)
+    assert len(consumer.fetch_no_wait(10)) == 3
+
+
+def test_fetch_refuses_what_makes_no_sense(consumer: blocking.Consumer) -> None:
+    with pytest.raises(UsageError):
+        consumer.fetch()
+    with pytest.raises(UsageError):
+        consumer.fetch_no_wait(0)
+    with pytest.raises(UsageError):
+        consumer.next(expires=0)
+
+
+def test_fetch_raises_what_ends_it(consumer: blocking.Consumer) -> None:
+    threading.Timer(0.1, consumer.delete).start()
+    with pytest.raises(ConsumerDeleted):
+        consumer.fetch(1, expires=10)
+
+
+def test_an_ordered_consumer_reads_everything_in_order(
+    js: blocking.JetStream, stream: blocking.Stream
+) -> None:
+    payloads = fill(js, stream, 500)
+    reader = js.ordered_consumer(stream.name)
+    assert (reader.stream_name, reader.last_sequence, reader.cached_info) == (stream.name, 0, None)
+    batch = reader.fetch(300)
+    assert [message.data for message in batch] == payloads[:300]
+    message = reader.next()
+    assert message is not None
+    assert message.data == payloads[300]
+    assert [message.data for message in reader.fetch_no_wait(1000)] == payloads[301:]
+    assert reader.last_sequence == 500
+    assert reader.cached_info is not None
+    assert "after 500" in repr(reader)
+    reader.delete()
+
+
+def test_an_ordered_consumer_is_an_iterator_and_consumes(
+    js: blocking.JetStream, stream: blocking.Stream
+) -> None:
+    payloads = fill(js, stream, 300)
+    reader = stream.ordered_consumer(opt_start_seq=101)
+    with reader.messages() as messages:
+        assert [message.data for _, message in zip(range(100), messages, strict=False)] == payloads[100:200]
+    seen: list[bytes] = []
+    done = threading.Event()
+
+    def handle(message: blocking.JetStreamMsg) -> None:
+        seen.append(message.data)
+        if message.data == payloads[-1]:
+            done.set()
+
+    with js.ordered_consumer(stream.name).consume(handle):
+        assert done.wait(20)
+    assert seen == payloads
+
+
+def test_an_ordered_consumer_of_no_stream_is_refused(js: blocking.JetStream) -> None:
+    with pytest.raises(StreamNotFound):
+        js.ordered_consumer("NO_SUCH_STREAM")

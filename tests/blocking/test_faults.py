@@ -1,0 +1,101 @@
+"""The server goes away and comes back under blocking calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from jetspark import ConsumerConfig, StreamConfig, blocking
+from jetspark.server import Server
+from tests.blocking.support import fill
+
+
+@pytest.fixture
+def nc(server: Server) -> Iterator[blocking.Connection]:
+    with blocking.connect(server.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def stream(js: blocking.JetStream) -> blocking.Stream:
+    return js.create_stream(StreamConfig(name="S", subjects=["S.>"]))
+
+
+@pytest.fixture
+def consumer(stream: blocking.Stream) -> blocking.Consumer:
+    return stream.create_consumer(ConsumerConfig(durable_name="c", ack_wait=2.0))
+
+
+def restart_and_publish(
+    server: Server, js: blocking.JetStream, subject: str, data: bytes
+) -> threading.Thread:
+    def work() -> None:
+        server.restart()
+        js.publish(subject, data, msg_id="after")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_fetch_survives_a_restart(
+    server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    restarting = restart_and_publish(server, js, "S.x", b"after")
+    assert [message.data for message in consumer.fetch(1, expires=30)] == [b"after"]
+    restarting.join(30)
+
+
+def test_a_loop_over_messages_survives_a_restart(
+    server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    fill(js, stream, 10)
+    seen: set[bytes] = set()
+    with consumer.messages() as messages:
+        while len(seen) < 10:
+            message = next(messages)
+            message.ack_sync()
+            seen.add(message.data)
+        restarting = restart_and_publish(server, js, "S.x", b"after")
+        assert next(messages).data == b"after"
+        restarting.join(30)
+
+
+def test_a_consume_survives_a_restart(
+    server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    done = threading.Event()
+
+    def handle(message: blocking.JetStreamMsg) -> None:
+        message.ack()
+        if message.data == b"after":
+            done.set()
+
+    with consumer.consume(handle, concurrency=2):
+        restart_and_publish(server, js, "S.x", b"after").join(30)
+        assert done.wait(30)
+
+
+def test_a_publisher_loses_nothing_over_a_restart(
+    server: Server, js: blocking.JetStream, stream: blocking.Stream
+) -> None:
+    with js.publisher(max_pending=200) as publisher:
+        for number in range(3000):
+            if number == 1000:
+                server.restart()
+            publisher.send("S.x", b"%d" % number)
+    assert publisher.failed == 0
+    reader = js.ordered_consumer("S")
+    assert [message.data for message in reader.fetch(3000, expires=10)] == [b"%d" % n for n in range(3000)]
+
+
+def test_a_subscription_goes_on_after_a_restart(
+    server: Server, nc: blocking.Connection, subject: str
+) -> None:
+    subscription = nc.subscribe(subject)
+    server.restart()
+    nc.flush(30)
+    nc.publish(subject, b"after")
+    assert subscription.next().data == b"after"

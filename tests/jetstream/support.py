@@ -1,0 +1,36 @@
+"""What several tests of JetStream need."""
+
+from __future__ import annotations
+
+from jetspark import Connection
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.info import StreamInfo
+from jetspark.jetstream.stream import Stream
+from jetspark.jetstream.stream_config import StreamConfig
+from tests.support.proxy import TCPProxy
+
+__all__ = ["cut_at", "memory", "scripted_stream"]
+
+
+def memory(name: str, *subjects: str, **options: object) -> StreamConfig:
+    """A stream in memory."""
+    return StreamConfig(name=name, subjects=list(subjects), storage="memory", **options)  # type: ignore[arg-type]
+
+
+def cut_at(proxy: TCPProxy, text: bytes) -> None:
+    """Cut the connection, once, instead of forwarding what a client sends with `text` in it."""
+
+    def change(data: bytes) -> bytes | None:
+        if text not in data:
+            return data
+        proxy.client_to_server = None
+        proxy.cut()
+        return None
+
+    proxy.client_to_server = change
+
+
+def scripted_stream(nc: Connection, timeout: float = 5.0) -> Stream:
+    """A stream A that allows direct gets, on a scripted server that was not asked."""
+    wire = {"config": {"name": "A", "allow_direct": True}, "created": "2026-01-01T00:00:00Z", "state": {}}
+    return Stream(JetStream(nc, timeout=timeout), StreamInfo.from_wire(wire))

@@ -1,0 +1,111 @@
+"""What the tests of consuming need: streams with messages in them, and a proxy that loses single frames."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from jetspark import Connection, ConsumerConfig, StreamConfig
+from jetspark.jetstream.consumer import Consumer
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.fetch import PullReceiver
+from jetspark.jetstream.message import JetStreamMsg
+from jetspark.jetstream.stream import Stream
+
+__all__ = [
+    "LONG",
+    "Lossy",
+    "fill",
+    "listeners",
+    "make_consumer",
+    "make_stream",
+    "pull_requests",
+    "sequences",
+    "until",
+]
+
+#: Seconds; only a hang takes so long.
+LONG = 30.0
+_AT_ONCE = 1000
+
+PULL = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ \S+ \d+\r\n([^\r\n]*)\r\n")
+ACK = re.compile(rb"PUB \$JS\.ACK\.\S+ (?:\S+ )?\d+\r\n([^\r\n]*)\r\n")
+
+
+async def make_stream(js: JetStream, messages: int = 0, **config: Any) -> Stream:
+    """A stream in memory with so many messages, whose data is their sequence."""
+    config = {"name": "ORDERS", "subjects": ["orders.>"], "storage": "memory", **config}
+    stream = await js.create_stream(StreamConfig(**config))
+    await fill(js, stream, messages)
+    return stream
+
+
+async def make_consumer(js: JetStream, messages: int = 0, **config: Any) -> Consumer:
+    """A consumer of such a stream."""
+    stream = await make_stream(js, messages)
+    return await stream.create_consumer(ConsumerConfig(**{"name": "worker", **config}))
+
+
+async def fill(js: JetStream, stream: Stream, messages: int, *, subject: str = "orders.new") -> None:
+    """Add so many messages, whose data is their sequence."""
+    last = (await stream.info()).state.last_seq
+    for start in range(last, last + messages, _AT_ONCE):
+        stop = min(start + _AT_ONCE, last + messages)
+        for sequence in range(start + 1, stop + 1):
+            js.connection.publish(subject, b"%d" % sequence)
+
+        async def stored(stop: int = stop) -> bool:
+            return (await stream.info()).state.last_seq == stop
+
+        await until(stored, f"{stop} messages stored")
+
+
+def sequences(messages: Iterable[JetStreamMsg]) -> list[int]:
+    """Their sequences in the stream."""
+    return [message.metadata.sequence.stream for message in messages]
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Ask the server again and again until `condition` holds."""
+    try:
+        async with asyncio.timeout(LONG):
+            while not await condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain for {what}") from None
+
+
+def listeners(nc: Connection) -> list[PullReceiver]:
+    """The pulls that the connection still receives for."""
+    return [receiver for receiver in nc.session.receivers if isinstance(receiver, PullReceiver)]
+
+
+class Lossy:
+    """A filter for a proxy that loses the frames that match, as many as it is told, and keeps the rest."""
+
+    def __init__(self, pattern: re.Pattern[bytes], lose: int = 0) -> None:
+        self._pattern = pattern
+        self.lose = lose
+        self.lost: list[bytes] = []
+        #: The payloads of all frames that match, lost or not.
+        self.payloads: list[bytes] = []
+        self.happened = asyncio.Event()
+
+    def __call__(self, data: bytes) -> bytes:
+        return self._pattern.sub(self._pass, data)
+
+    def _pass(self, match: re.Match[bytes]) -> bytes:
+        self.payloads.append(match[1])
+        self.happened.set()
+        if len(self.lost) >= self.lose:
+            return match[0]
+        self.lost.append(match[0])
+        return b""
+
+
+def pull_requests(seen: Lossy) -> list[dict[str, Any]]:
+    """The pull requests that went through."""
+    return [json.loads(payload) for payload in seen.payloads]
