@@ -7,7 +7,7 @@ import asyncio
 import importlib
 import platform
 
-SUITES = ("core", "jetstream")
+SUITES = ("core", "jetstream", "publish")
 
 
 def main() -> None:

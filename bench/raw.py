@@ -89,7 +89,10 @@ def publish_acknowledged(
                 )
             )
             sent += room
-        chunk = tail + raw.socket.recv(1 << 20)
+        data = raw.socket.recv(1 << 20)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        chunk = tail + data
         acknowledged += chunk.count(mark)
         tail = chunk[-len(mark) + 1 :]
     raw.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from jetspark._version import __version__
 from jetspark.client import Connection, connect
@@ -67,7 +68,9 @@ from jetspark.errors import (
     WrongLastMsgId,
     WrongLastSequence,
 )
+from jetspark.jetstream.advisory import Advisories
 from jetspark.jetstream.advisory_events import Advisory
+from jetspark.jetstream.batch import AtomicBatch
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.consumer_config import (
     AckPolicy,
@@ -83,6 +86,7 @@ from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo, Strea
 from jetspark.jetstream.message import Batch, JetStreamMsg, ack_all
 from jetspark.jetstream.metadata import Metadata, SequencePair
 from jetspark.jetstream.ordered import OrderedConsumer
+from jetspark.jetstream.publisher import Publisher
 from jetspark.jetstream.requests import PubAck
 from jetspark.jetstream.stored import StoredMessage
 from jetspark.jetstream.stream import Stream
@@ -102,11 +106,16 @@ from jetspark.jetstream.stream_config import (
 )
 from jetspark.wire.headers import Headers
 
+if TYPE_CHECKING:
+    from jetspark import blocking, server
+
 __all__ = [
     "APIError",
     "AccountInfo",
     "AckPolicy",
+    "Advisories",
     "Advisory",
+    "AtomicBatch",
     "AuthorizationError",
     "BadRequest",
     "Batch",
@@ -160,6 +169,7 @@ __all__ = [
     "PriorityPolicy",
     "PubAck",
     "PublishError",
+    "Publisher",
     "RePublish",
     "RemoteProtocolError",
     "ReplayPolicy",

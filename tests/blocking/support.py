@@ -9,7 +9,7 @@ import sys
 
 from jetspark import blocking
 
-__all__ = ["Program", "fill", "run_program"]
+__all__ = ["TELL_WHEN_WAITING", "Program", "fill", "run_program"]
 
 _LONG = 30.0  # seconds; only a hang takes so long
 
@@ -23,33 +23,42 @@ def fill(js: blocking.JetStream, stream: blocking.Stream, count: int) -> list[by
     return payloads
 
 
+#: Put before a program: prints a line when the main thread waits for something.
+TELL_WHEN_WAITING = """
+import sys, threading, time
+
+def _watch(main, line):
+    while sys._current_frames()[main].f_code.co_name not in ("wait", "join", "_wait_for_tstate_lock"):
+        time.sleep(0.01)
+    time.sleep(0.1)
+    print(line, flush=True)
+
+def tell_when_waiting(line):
+    threading.Thread(target=_watch, args=(threading.get_ident(), line), daemon=True).start()
+"""
+
+
 class Program:
     """A Python program in a process of its own. Warnings are errors in it, and printed."""
 
     def __init__(self, text: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-X", "dev", "-W", "error", "-c", text, *arguments],
+            [sys.executable, "-W", "error", "-c", text, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            bufsize=0,  # so that what is read line by line takes nothing from `finish`
             start_new_session=True,
         )
 
     def wait_for(self, line: str) -> None:
         """Wait until the program prints a line."""
         assert self._process.stdout is not None
-        found = self._process.stdout.readline().rstrip("\n")
+        found = self._process.stdout.readline().decode().rstrip("\n")
         assert found == line, f"{found!r}, {self._process.communicate(timeout=_LONG)}"
 
     def interrupt(self) -> None:
         """What Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
-
-    def interrupt_until(self, line: str) -> None:
-        """Press Ctrl-C until it tells of it: the first may come before it waits."""
-        assert self._process.stdout is not None
-        self.interrupt()
-        self.wait_for(line)
 
     def finish(self) -> tuple[int, str, str]:
         """Wait for its end: its exit code, and what it printed to stdout and stderr."""
@@ -59,7 +68,7 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
             out, err = self._process.communicate()
             raise AssertionError(f"the program hangs; it printed {out!r} and {err!r}") from None
-        return self._process.returncode, out, err
+        return self._process.returncode, out.decode(), err.decode()
 
 
 def run_program(text: str, *arguments: str) -> str:

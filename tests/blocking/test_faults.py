@@ -28,11 +28,10 @@ def consumer(stream: blocking.Stream) -> blocking.Consumer:
     return stream.create_consumer(ConsumerConfig(durable_name="c", ack_wait=2.0))
 
 
-def restart_and_publish(
-    server: Server, js: blocking.JetStream, subject: str, data: bytes
-) -> threading.Thread:
+def kill_and_publish(server: Server, js: blocking.JetStream, subject: str, data: bytes) -> threading.Thread:
     def work() -> None:
-        server.restart()
+        server.kill()
+        server.start()
         js.publish(subject, data, msg_id="after")
 
     thread = threading.Thread(target=work)
@@ -40,15 +39,15 @@ def restart_and_publish(
     return thread
 
 
-def test_a_fetch_survives_a_restart(
+def test_a_fetch_survives_a_kill_of_the_server(
     server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
 ) -> None:
-    restarting = restart_and_publish(server, js, "S.x", b"after")
+    restarting = kill_and_publish(server, js, "S.x", b"after")
     assert [message.data for message in consumer.fetch(1, expires=30)] == [b"after"]
     restarting.join(30)
 
 
-def test_a_loop_over_messages_survives_a_restart(
+def test_a_loop_over_messages_survives_a_kill_of_the_server(
     server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
 ) -> None:
     fill(js, stream, 10)
@@ -58,12 +57,14 @@ def test_a_loop_over_messages_survives_a_restart(
             message = next(messages)
             message.ack_sync()
             seen.add(message.data)
-        restarting = restart_and_publish(server, js, "S.x", b"after")
-        assert next(messages).data == b"after"
+        restarting = kill_and_publish(server, js, "S.x", b"after")
+        # A server that is killed may have forgotten acknowledgements: then others come again before it.
+        while next(messages).data != b"after":
+            pass
         restarting.join(30)
 
 
-def test_a_consume_survives_a_restart(
+def test_a_consume_survives_a_kill_of_the_server(
     server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
 ) -> None:
     done = threading.Event()
@@ -74,7 +75,7 @@ def test_a_consume_survives_a_restart(
             done.set()
 
     with consumer.consume(handle, concurrency=2):
-        restart_and_publish(server, js, "S.x", b"after").join(30)
+        kill_and_publish(server, js, "S.x", b"after").join(30)
         assert done.wait(30)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
-from tests.blocking.support import Program, run_program
+from tests.blocking.support import TELL_WHEN_WAITING, Program, run_program
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def filled(server: Server) -> Server:
 # --- fork
 
 FORK = """
-import os, sys, warnings
+import os, sys, threading, warnings
 from jetspark import ConnectionClosed, blocking
 warnings.filterwarnings("ignore", message=".*fork.*")
 
@@ -32,6 +32,12 @@ nc = blocking.connect(url)
 nc.subscribe("echo", callback=lambda message: message.respond(message.data))
 subscription = nc.subscribe("numbers")
 publisher = nc.jetstream().publisher()
+reader = threading.Thread(target=lambda: waiting.append(next(busy)))
+waiting = []
+busy = nc.subscribe("busy")
+reader.start()
+while not busy._supply._refilling.locked():
+    pass
 nc.flush()
 sys.stdout.flush()
 child = os.fork()
@@ -43,6 +49,7 @@ if child == 0:
             lambda: nc.request("echo", b""),
             nc.flush,
             lambda: subscription.next(),
+            lambda: next(busy),
             lambda: publisher.publish("S.x", b""),
             lambda: nc.jetstream().account_info(),
         ]
@@ -65,6 +72,8 @@ assert os.waitpid(child, 0)[1] == 0
 assert subscription.next().data == b"7"
 assert nc.request("echo", b"again").data == b"again"
 publisher.close()
+nc.publish("busy", b"")
+reader.join()
 nc.close()
 print("parent done")
 """
@@ -137,7 +146,9 @@ def test_a_fork_may_come_at_any_moment(filled: Server) -> None:
 
 # --- Ctrl-C
 
-INTERRUPTED = """
+INTERRUPTED = (
+    TELL_WHEN_WAITING
+    + """
 import sys, threading
 from jetspark import ConsumerConfig, blocking
 
@@ -157,7 +168,7 @@ with blocking.connect(sys.argv[1]) as nc:
         "wait_closed": running.wait_closed,
         "iterator": lambda: list(js.dead_letters("S", "c", follow=True)),
     }
-    print("ready", flush=True)
+    tell_when_waiting("ready")
     try:
         calls[sys.argv[2]]()
     except KeyboardInterrupt:
@@ -168,6 +179,7 @@ with blocking.connect(sys.argv[1]) as nc:
     print(consumer.next(expires=10).data.decode())
 print(threading.active_count())
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -176,21 +188,25 @@ print(threading.active_count())
 def test_ctrl_c_interrupts_a_call_that_waits_and_the_connection_goes_on(filled: Server, call: str) -> None:
     program = Program(INTERRUPTED, filled.url, call)
     program.wait_for("ready")
-    program.interrupt_until("interrupted")
+    program.interrupt()
+    program.wait_for("interrupted")
     code, out, err = program.finish()
     assert (code, out, err) == (0, "after\n1\n", "")
 
 
-INTERRUPTED_UNHANDLED = """
+INTERRUPTED_UNHANDLED = (
+    TELL_WHEN_WAITING
+    + """
 import sys
 from jetspark import blocking
 
 with blocking.connect(sys.argv[1]) as nc:
     subscription = nc.subscribe("nothing")
-    print("ready", flush=True)
+    tell_when_waiting("ready")
     for message in subscription:
         pass
 """
+)
 
 
 def test_ctrl_c_ends_a_program_that_does_not_expect_it(filled: Server) -> None:
@@ -202,23 +218,27 @@ def test_ctrl_c_ends_a_program_that_does_not_expect_it(filled: Server) -> None:
     assert err.rstrip().endswith("KeyboardInterrupt")
 
 
-INTERRUPTED_CONNECT = """
+INTERRUPTED_CONNECT = (
+    TELL_WHEN_WAITING
+    + """
 import socket, sys, threading
 from jetspark import blocking
 
 with socket.create_server(("127.0.0.1", 0)) as silent:
-    print("ready", flush=True)
+    tell_when_waiting("ready")
     try:
         blocking.connect(f"nats://127.0.0.1:{silent.getsockname()[1]}", connect_timeout=60)
     except KeyboardInterrupt:
         print("interrupted", threading.active_count(), flush=True)
 """
+)
 
 
 def test_ctrl_c_interrupts_connect() -> None:
     program = Program(INTERRUPTED_CONNECT)
     program.wait_for("ready")
-    program.interrupt_until("interrupted 1")
+    program.interrupt()
+    program.wait_for("interrupted 1")
     assert program.finish() == (0, "", "")
 
 

@@ -18,7 +18,6 @@ from jetspark import (
     PubAck,
     PublishError,
     StreamConfig,
-    Timeout,
     UsageError,
     WrongLastSequence,
     blocking,
@@ -111,10 +110,16 @@ def test_failures_surface_at_flush_and_on_the_future(js: blocking.JetStream, sub
 
 
 def test_an_exception_in_the_body_goes_on(js: blocking.JetStream, stream: blocking.Stream) -> None:
-    with pytest.raises(ZeroDivisionError), js.publisher() as publisher:
-        future = publisher.publish(f"{stream.name}.x", b"")
-        raise ZeroDivisionError
-    assert future.result(0).sequence == 1
+    futures = []
+
+    def publish() -> None:
+        with js.publisher() as publisher:
+            futures.append(publisher.publish(f"{stream.name}.x", b""))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        publish()
+    assert futures[0].result(0).sequence == 1
 
 
 def test_after_close_nothing_is_taken(js: blocking.JetStream, stream: blocking.Stream) -> None:
@@ -167,12 +172,14 @@ def test_what_waits_beyond_the_window_is_bounded(server: Server) -> None:
         js.create_stream(StreamConfig(name="S", subjects=["s"]))
         publisher = js.publisher(max_pending=10, max_buffered_bytes=10_000, timeout=0.5)
         server.stop()
-        with pytest.raises(OutboundBufferFull):
+
+        def publish() -> None:
             for _ in range(1000):
                 publisher.publish("s", bytes(100))
+
+        with pytest.raises(OutboundBufferFull):
+            publish()
         assert 10 < publisher.pending < 200
-        with pytest.raises(Timeout, match="no room"):
-            publisher.send("s", b"")
         with pytest.raises(PublishError):
             publisher.flush()
 
@@ -194,9 +201,13 @@ def test_a_batch_is_stored_as_a_whole(js: blocking.JetStream, atomic: blocking.S
 def test_a_batch_of_which_the_body_raises_is_not_sent(
     js: blocking.JetStream, atomic: blocking.Stream
 ) -> None:
-    with pytest.raises(ZeroDivisionError), js.atomic_batch() as batch:
-        batch.add(f"{atomic.name}.x", b"")
-        raise ZeroDivisionError
+    def publish() -> None:
+        with js.atomic_batch() as batch:
+            batch.add(f"{atomic.name}.x", b"")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        publish()
     assert atomic.info().state.messages == 0
 
 

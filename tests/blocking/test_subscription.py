@@ -22,7 +22,7 @@ def test_next_waits_for_the_next_message(nc: blocking.Connection, subject: str) 
 
 def test_next_raises_timeout(nc: blocking.Connection, subject: str) -> None:
     subscription = nc.subscribe(subject)
-    with pytest.raises(Timeout, match="within 0.05 s"):
+    with pytest.raises(Timeout, match=r"within 0\.05 s"):
         subscription.next(timeout=0.05)
     with pytest.raises(Timeout):
         subscription.next(timeout=0)

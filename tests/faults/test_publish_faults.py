@@ -324,6 +324,22 @@ async def test_single_messages_with_ids_survive_the_leader(
     ledger.verify(complete=True)
 
 
+async def test_when_the_whole_cluster_is_killed_and_started_again_nothing_is_lost_or_stored_twice(
+    cluster: Cluster, clustered: JetStream, ledger: Ledger
+) -> None:
+    async with replicated(clustered, storage="file") as stream:
+        async with clustered.publisher(timeout=60.0, ack_timeout=2.0) as pub:
+            traffic = Traffic(pub, ledger)
+            async with traffic.running():
+                await traffic.progress()
+                cluster.kill()
+                await asyncio.to_thread(cluster.start)
+                await traffic.progress()
+        assert (pub.pending, pub.failed) == (0, 0)
+        await read_all(stream, ledger)
+    ledger.verify(complete=True, ordered=False)
+
+
 async def commit(batch: AtomicBatch) -> None:
     """Commit until it is known to be stored. A leader that steps down may not answer."""
     while True:

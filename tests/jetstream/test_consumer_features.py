@@ -61,7 +61,7 @@ async def test_from_a_sequence_on(js: JetStream) -> None:
 async def test_from_a_time_on(js: JetStream) -> None:
     stream = await mixed_stream(js)
     fourth = await stream.get_message(4)
-    assert await read(stream, deliver_policy="by_start_time", opt_start_time=fourth.time) == [4, 5, 6, 7]
+    assert await read(stream, deliver_policy="by_start_time", opt_start_time=fourth.timestamp) == [4, 5, 6, 7]
 
 
 async def test_from_the_last_on(js: JetStream) -> None:
@@ -123,9 +123,7 @@ async def test_metadata_tells_where_a_message_comes_from(js: JetStream) -> None:
     assert (metadata.stream, metadata.consumer, metadata.domain) == ("ORDERS", "worker", None)
     assert (metadata.sequence.stream, metadata.sequence.consumer) == (2, 1)
     assert (metadata.num_delivered, metadata.num_pending) == (1, 1)
-    assert metadata.timestamp == (await stream.get_message(2)).time.replace(
-        microsecond=metadata.timestamp.microsecond
-    )
+    assert metadata.timestamp == (await stream.get_message(2)).timestamp
     assert abs(datetime.now(UTC) - metadata.timestamp) < timedelta(minutes=1)
     assert (second.metadata.sequence.stream, second.metadata.num_pending) == (5, 0)
     assert second.subject == "orders.b"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -188,7 +188,9 @@ class UnreliableServer(LawfulServer):
         self.exact = False
 
 
-SETTINGS = settings(max_examples=150, stateful_step_count=40, deadline=None)
+SETTINGS = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 TestLawfulServer = LawfulServer.TestCase
 TestLawfulServer.settings = SETTINGS
 TestUnreliableServer = UnreliableServer.TestCase

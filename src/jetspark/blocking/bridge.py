@@ -8,6 +8,7 @@ import atexit
 import dataclasses
 import functools
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -111,9 +112,10 @@ class Bridge:
                 stop()
             self.run(self._close())
         finally:
+            deadline = time.monotonic() + _JOIN_WAIT
             for thread in threads:
                 if thread is not threading.current_thread():
-                    thread.join(_JOIN_WAIT)
+                    thread.join(max(deadline - time.monotonic(), 0.0))
             self._events.stop(_JOIN_WAIT)
             self.portal.release()
             _open_bridges.discard(self)

@@ -14,10 +14,10 @@ T = TypeVar("T")
 WORDS: Final = (
     (
         "Awaiting the result waits for back-pressure; a program that publishes much should. While the\n"
-        "        connection is down messages wait, up to `pending_size` bytes, and are sent in order after it "
-        "is back.",
-        "Waits while much is queued, up to `drain_timeout` seconds, then raises `Timeout`; the message stays\n"
-        "        queued. What is queued while the connection is down is sent in order after it is back.",
+        "        connection is down messages wait, up to `pending_size` bytes, and are sent in order after "
+        "it is back.",
+        "Waits while much is queued, up to `drain_timeout` seconds, then raises `Timeout`; the message\n"
+        "        stays queued. What is queued while the connection is down is sent in order later.",
     ),
     ("Awaiting the result, which is optional, waits for\n        back-pressure.", "Waits for back-pressure."),
     ("Awaiting the result, which is optional, waits for back-pressure.", "Waits for back-pressure."),

@@ -175,13 +175,18 @@ class Portal:
                 hint="Make it in a thread; handlers, callbacks and listeners run in one",
             )
         call = _Call(work)
-        # Before the look at `alive`: whoever ends the loop finds it, or we find that the loop has ended.
-        self._calls.add(call)
+        posted = False
         try:
+            # Before the look at `alive`: whoever ends the loop finds it, or we find that the loop has ended.
+            self._calls.add(call)
             if not self.alive:
-                work.close()
                 raise self.refusal()
-            self._loop.call_soon_threadsafe(call.start)
+            posted = True
+            try:
+                self._loop.call_soon_threadsafe(call.start)
+            except RuntimeError:  # The loop was closed this moment.
+                posted = False
+                raise self.refusal() from None
             try:
                 call.wait()
             except BaseException:
@@ -193,6 +198,8 @@ class Portal:
             return call.claim()
         finally:
             self._calls.discard(call)
+            if not posted:
+                work.close()
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function in the loop and wait for its result."""

@@ -144,6 +144,8 @@ class Subscription:
         """Stands in the loop for the thread: ends with it, and stops it when cancelled."""
         try:
             await worked
+            # What the callback published last belongs to what whoever drains waits for.
+            await self._bridge.writer.settle(self._bridge.connection.options.drain_timeout)
         finally:
             self._supply.stop()
 

@@ -57,6 +57,8 @@ class Supply(Generic[T]):
             return self._ready.popleft()
         except IndexError:
             pass
+        if not self._portal.alive:
+            raise self._portal.refusal()  # In a forked child the lock may be held for ever.
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._refilling.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
             return None
@@ -69,7 +71,7 @@ class Supply(Generic[T]):
                 if self._stopped:
                     return None
                 left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-                if not self._refill(left):
+                if not self._portal.run(self._refill(left)):
                     return None
         finally:
             self._refilling.release()
@@ -86,9 +88,9 @@ class Supply(Generic[T]):
         if left and self._put_back is not None:
             self._put_back(left)
 
-    def _refill(self, timeout: float | None) -> bool:
-        # If Ctrl-C comes after the messages, they stay for whoever asks next.
-        taken = self._portal.run(self._take(timeout), self._ready.extend)
+    async def _refill(self, timeout: float | None) -> bool:
+        taken = await self._take(timeout)
+        # Here in the loop, so that Ctrl-C cannot come in between: they stay for whoever asks next.
         self._ready.extend(taken)
         if self._stopped:
             self.stop()

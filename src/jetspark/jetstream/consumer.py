@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
@@ -19,6 +20,7 @@ from jetspark.jetstream.requests import PullRequest
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.dead_letters import DeadLetter
 
 __all__ = ["Consumer", "fetch_request"]
 
@@ -81,6 +83,12 @@ class Consumer:
     async def unpin(self, group: str) -> None:
         """Let another client of the priority group be pinned. Server 2.11."""
         await self._js.unpin_consumer(self.stream_name, self.name, group)
+
+    def dead_letters(
+        self, *, since: datetime | None = None, follow: bool = False
+    ) -> AsyncIterator[DeadLetter]:
+        """The messages that it gave up; see `JetStream.dead_letters`."""
+        return self._js.dead_letters(self.stream_name, self.name, since=since, follow=follow)
 
     # --- consuming
 

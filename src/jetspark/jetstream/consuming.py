@@ -135,7 +135,7 @@ class Consuming:
             raise UsageError(
                 "a handler cannot wait for its own consume to end", hint="stop() and drain() can"
             )
-        await asyncio.shield(self._done)
+        await self._join()
         if self._puller.error is not None:
             raise self._puller.error
 
@@ -153,6 +153,7 @@ class Consuming:
 
     async def _join(self) -> None:
         await asyncio.shield(self._done)
+        await self._puller.join()
 
     async def _work(self) -> None:
         task = asyncio.current_task()

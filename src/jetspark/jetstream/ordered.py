@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Unpack
 
 from jetspark.errors import (
+    APIError,
     BadRequest,
     ConnectionClosed,
     Error,
@@ -67,6 +68,7 @@ class _Row:
         #: Whether messages() or consume() reads from it.
         self.pulling = False
         self.info: ConsumerInfo | None = None
+        self._begun = False
         #: The last sequence of the stream that was seen; 0 before the first message.
         self.last_sequence = 0
 
@@ -76,13 +78,19 @@ class _Row:
         self._serial += 1
         name = f"{self._prefix}_{self._serial}"
         config = self._start.replace(name=name)
-        if self.last_sequence:
+        if self._begun:
             config = config.replace(
                 deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
                 opt_start_seq=self.last_sequence + 1,
                 opt_start_time=None,
             )
-        consumer = await self._js.create_consumer(self._stream, config)
+        try:
+            consumer = await self._js.create_consumer(self._stream, config)
+        except APIError:
+            raise
+        except BaseException:
+            self._delete_later(name)  # It may be there all the same.
+            raise
         self.info = consumer.cached_info
         self._expected = 1
         subject = self._js.api.subject(api.CONSUMER_NEXT, stream=self._stream, consumer=name)
@@ -96,10 +104,13 @@ class _Row:
     def drop(self) -> None:
         """Delete the current consumer, without waiting for it."""
         if self.info is not None:
-            task = asyncio.create_task(self._delete(self.info.name))
-            self._deletions.add(task)
-            task.add_done_callback(self._deletions.discard)
+            self._delete_later(self.info.name)
             self.info = None
+
+    def _delete_later(self, name: str) -> None:
+        task = asyncio.create_task(self._delete(name))
+        self._deletions.add(task)
+        task.add_done_callback(self._deletions.discard)
 
     async def _delete(self, name: str) -> None:
         try:
@@ -118,9 +129,14 @@ class _Row:
             if metadata.sequence.consumer != self._expected:
                 return accepted, False
             self._expected += 1
+            self._begun = True
             self.last_sequence = metadata.sequence.stream
             accepted.append(frame)
         return accepted, True
+
+    def rewind(self, frame: MsgFrame) -> None:
+        """Go on with this message: nobody read it."""
+        self.last_sequence = parse_metadata(frame.reply).sequence.stream - 1
 
 
 class OrderedConsumer:
@@ -353,6 +369,12 @@ class _OrderedPuller(Puller):
             self._row.drop()  # It was made while the user stopped.
         else:
             self._ask()
+
+    def _give_back(self) -> None:
+        """Whoever reads next goes on with what is unread."""
+        if self._unread:
+            self._row.rewind(self._unread[0])
+            self._unread.clear()
 
     def _finish(self, error: Error | None) -> None:
         super()._finish(error)

@@ -130,7 +130,9 @@ class Publisher:
         if flight.ended is not None or self._connection.draining:
             raise self._refusal()
         future: asyncio.Future[PubAck] = asyncio.Future(loop=self._loop)
-        flight.add(*self.frame(flight.published + 1, subject, data, headers, msg_id, expectations), future)
+        number = flight.published + 1
+        _, msg_id, token, frame = self.frame(number, subject, data, headers, msg_id, expectations)
+        flight.add(subject, msg_id, token, frame, future)
         return future
 
     def frame(  # noqa: PLR0917 - keywords cost a tenth of the rate

@@ -133,6 +133,11 @@ class Puller(PullReceiver):
         """Ask for nothing more; what is buffered or on its way can still be taken."""
         return self._end()
 
+    async def join(self) -> None:
+        """After `stop` or `drain`: return when the server has heard of it."""
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+
     def _end(self) -> asyncio.Future[None]:
         self._asking = False
         self._cancel_timers()

@@ -74,13 +74,16 @@ def parse_pub_ack(data: bytes) -> PubAck:
 
     Raises `APIError` if the stream refused the message, `RemoteProtocolError` if this is neither.
     """
-    if b'"error"' not in data:
-        try:
-            return _PUB_ACK.decode(data)
-        except msgspec.DecodeError as error:
-            raise RemoteProtocolError(f"not a publish acknowledgement: {data[:80]!r}") from error
+    try:
+        ack = _PUB_ACK.decode(data)
+    except msgspec.DecodeError:
+        ack = None
+    if ack is not None and ack.sequence:
+        return ack  # Sequences begin with 1: a refusal, which may name a stream too, has 0.
     wire = decode_object(data)
-    raise APIError.from_wire(wire["error"], stream=wire.get("stream"))
+    if "error" in wire:
+        raise APIError.from_wire(wire["error"], stream=wire.get("stream"))
+    raise RemoteProtocolError(f"not a publish acknowledgement: {data[:80]!r}")
 
 
 class PullRequest(Model, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """The messages of a publisher that have no outcome yet, and where each of them is. No I/O, no clock.
 
 `waiting` to be sent; `sent` and not answered; or in `retry`, when nobody took it or it is unknown whether
-somebody did. Each place is in the order in which the messages were published, and everything in `waiting` is
-newer than the rest. Times are those of the event loop, and are given.
+somebody did. The first two are in the order in which the messages were published, and everything in `waiting`
+is newer than the rest. Times are those of the event loop, and are given.
 """
 
 from __future__ import annotations
