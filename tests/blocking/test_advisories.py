@@ -47,3 +47,4 @@ def test_dead_letters_are_a_plain_iterator(server: Server) -> None:
         assert next(following).reason == "late"
         following.close()  # type: ignore[attr-defined]
         assert len(list(js.dead_letters("S", "c"))) == 4
+        assert [letter.sequence for letter in consumer.dead_letters()] == [1, 2, 3, 4]

@@ -266,7 +266,8 @@ def test_a_handler_may_make_blocking_calls(
 
     with consumer.consume(handle, max_messages=10):
         assert done.wait(30)
-    assert sequences == list(range(11, 21))
+    # What it publishes goes to the same stream, and may come to it before it is stopped.
+    assert sequences[:10] == list(range(11, 21))
 
 
 def test_a_handler_that_raises_is_reported_and_the_message_comes_again(

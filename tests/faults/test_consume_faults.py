@@ -29,6 +29,7 @@ from tests.support.consuming import (
     PULL,
     Lossy,
     fill,
+    freeze,
     listeners,
     make_consumer,
     make_stream,
@@ -240,7 +241,7 @@ async def test_silence_is_reported_and_costs_no_message(
             await traffic.flowing()
             assert failures.empty()
             if fault == "frozen server":
-                server.pause()
+                await freeze(server)
             else:
                 proxy.stall()
             try:

@@ -26,6 +26,7 @@ from tests.support.consuming import (
     PULL,
     Lossy,
     fill,
+    freeze,
     listeners,
     make_consumer,
     make_stream,
@@ -187,7 +188,7 @@ async def test_a_frozen_server_is_waited_for(server: Server) -> None:
     async with asyncio.timeout(LONG), connect(server.url) as nc:
         stream = await make_stream(nc.jetstream(), 3)
         consumer = await stream.create_consumer(ConsumerConfig(name="worker", ack_policy="none"))
-        server.pause()
+        await freeze(server)
         try:
             assert await consumer.fetch(3, expires=0.2) == []
         finally:

@@ -15,7 +15,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message import JetStreamMsg
 from jetspark.jetstream.ordered import OrderedConsumer
 from jetspark.server import Cluster, Server
-from tests.support.consuming import PULL, Lossy, fill, listeners, make_stream, sequences, until
+from tests.support.consuming import PULL, Lossy, fill, freeze, listeners, make_stream, sequences, until
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.traffic import Traffic
@@ -24,7 +24,9 @@ from tests.support.watch import Watch, eventually
 ROUNDS = 3
 LONG = 30.0
 QUICK: dict[str, Any] = {"expires": 1, "idle_heartbeat": 0.5}
-DELIVERY = re.compile(rb"MSG events\.x \d+ \$JS\.ACK\.EVENTS\.\S+ (\d+)\r\n[^\r\n]*\r\n")
+DELIVERY = re.compile(
+    rb"HMSG events\.x \d+ (\$JS\.ACK\S+) \d+ \d+\r\nNATS/1\.0\r\n(?:[^\r\n]+\r\n)*\r\n[^\r\n]*\r\n"
+)
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def reading_into(ledger: Ledger) -> Callable[[JetStreamMsg], None]:
 async def fetch_for_ever(ordered: OrderedConsumer, ledger: Ledger, failures: list[Exception]) -> None:
     while True:
         try:
-            batch = await ordered.fetch(50, expires=1)
+            batch = await ordered.fetch(20, expires=0.5)
         except Error as error:
             failures.append(error)
             await asyncio.sleep(0.02)
@@ -202,7 +204,7 @@ async def test_a_frozen_server_is_waited_for(server: Server) -> None:
         stream = await make_stream(js, 3)
         ordered = await stream.ordered_consumer()
         assert sequences(await ordered.fetch(1)) == [1]
-        server.pause()
+        await freeze(server)
         try:
             outcome = (await asyncio.gather(ordered.fetch(2, expires=0.3), return_exceptions=True))[0]
             assert outcome == [] or isinstance(outcome, Error)
@@ -213,15 +215,24 @@ async def test_a_frozen_server_is_waited_for(server: Server) -> None:
         assert sequences(await ordered.fetch(2)) == [4, 5]
 
 
-async def test_it_can_be_stopped_while_there_is_no_server(server: Server, watch: Watch) -> None:
-    async with asyncio.timeout(LONG), connect(server.url, **watch.listeners) as nc:
-        stream = await make_stream(nc.jetstream(), 10)
-        ordered = await stream.ordered_consumer()
+async def test_one_that_is_stopped_without_a_connection_leaves_nothing(
+    js: JetStream, proxy: TCPProxy, watch: Watch
+) -> None:
+    stream = await make_stream(js, 10)
+    async with asyncio.timeout(LONG), connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
+        ordered = await nc.jetstream().ordered_consumer("ORDERS")
         running = await ordered.consume(lambda message: None)
-        server.kill()
+        proxy.refuse()
+        proxy.cut()
         await watch.until(Event.DISCONNECTED)
         await running.stop()
         assert not listeners(nc)
+        proxy.accept()
+
+        async def none() -> bool:
+            return not [name async for name in stream.consumer_names()]
+
+        await until(none, "the consumers to be gone")
 
 
 async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: Ledger) -> None:

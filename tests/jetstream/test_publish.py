@@ -344,7 +344,25 @@ async def test_without_an_answer_it_times_out_and_the_hint_says_what_is_safe(
 ) -> None:
     _, js = scripted
     with pytest.raises(Timeout, match=said):
-        await js.publish("orders.new", msg_id=msg_id, timeout=0.1)
+        await js.publish("orders.new", msg_id=msg_id, timeout=0.1, retry_for=0)
+
+
+async def test_with_an_id_it_is_tried_again_when_no_answer_comes(
+    scripted: tuple[ScriptedStream, JetStream],
+) -> None:
+    stream, js = scripted
+    stream.on_message = lambda _: stream.acknowledge() if len(stream.received) == 3 else stream.lose()
+    assert (await js.publish("orders.new", msg_id="a1", timeout=0.1)).sequence == 1
+    assert stream.ids == ["a1", "a1", "a1"]
+
+
+async def test_without_an_id_it_is_not_tried_again_when_no_answer_comes(
+    scripted: tuple[ScriptedStream, JetStream],
+) -> None:
+    stream, js = scripted
+    with pytest.raises(Timeout):
+        await js.publish("orders.new", timeout=0.1)
+    assert len(stream.received) == 1
 
 
 # --- when the connection breaks

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from jetspark import Connection, ConsumerConfig, StreamConfig
@@ -14,11 +15,13 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.fetch import PullReceiver
 from jetspark.jetstream.message import JetStreamMsg
 from jetspark.jetstream.stream import Stream
+from jetspark.server import Server
 
 __all__ = [
     "LONG",
     "Lossy",
     "fill",
+    "freeze",
     "listeners",
     "make_consumer",
     "make_stream",
@@ -76,6 +79,16 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"waited in vain for {what}") from None
+
+
+async def freeze(server: Server) -> None:
+    """Pause it, and return when all its threads stand still: the signal is not waited for by `pause`."""
+    server.pause()
+    threads = Path(f"/proc/{server.pid}/task")
+    while not all(
+        (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T" for thread in threads.iterdir()
+    ):
+        await asyncio.sleep(0.001)
 
 
 def listeners(nc: Connection) -> list[PullReceiver]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from jetspark.blocking.consuming import Consuming, Handler, Messages
 from jetspark.blocking.message import Batch, JetStreamMsg, blocking_messages
 from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.supply import iterate
 from jetspark.blocking.worker import plain
 from jetspark.jetstream import consumer as aio
 from jetspark.jetstream import message as aio_message
@@ -17,6 +18,7 @@ from jetspark.jetstream import ordered as aio_ordered
 from jetspark.jetstream.consumer_config import ConsumerConfig
 from jetspark.jetstream.consuming import Messages as AsyncMessages
 from jetspark.jetstream.consuming import check_concurrency
+from jetspark.jetstream.dead_letters import DeadLetter
 from jetspark.jetstream.info import ConsumerInfo
 from jetspark.jetstream.pull_options import PullKeywords
 from jetspark.jetstream.puller import OnError
@@ -96,6 +98,9 @@ class Consumer(_Reader):
 
     def unpin(self, group: str) -> None:
         self._bridge.run(self._inner.unpin(group))
+
+    def dead_letters(self, *, since: datetime | None = None, follow: bool = False) -> Iterator[DeadLetter]:
+        return iterate(self._bridge.portal, self._inner.dead_letters(since=since, follow=follow))
 
     # --- consuming
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jetspark.blocking.mirror import mirrors
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from jetspark.blocking.bridge import Bridge
 
 __all__ = ["Batch", "JetStreamMsg", "Msg", "ack_all", "blocking_messages"]
-
-_frame = attrgetter("_frame")
-_settled = attrgetter("_settled")
 
 
 @mirrors(core.Msg)
@@ -112,5 +108,7 @@ def ack_all(messages: Iterable[JetStreamMsg]) -> None:
 
 
 def blocking_messages(bridge: Bridge, messages: Sequence[aio.JetStreamMsg]) -> list[JetStreamMsg]:
-    """The same messages for blocking programs."""
-    return list(map(JetStreamMsg, map(_frame, messages), repeat(bridge), map(_settled, messages)))
+    """The same messages, of one consumer, for blocking programs."""
+    settled = bool(messages) and messages[0]._settled
+    frames = [message._frame for message in messages]
+    return list(map(JetStreamMsg, frames, repeat(bridge), repeat(settled)))

@@ -43,9 +43,11 @@ class Writer:
 
     def publish(self, frame: bytes) -> None:
         """Queue a message, and count it."""
-        self.write(frame, 1)
+        self.write(frame)
+        with self._lock:
+            self.published += 1
 
-    def write(self, frame: bytes, messages: int = 0) -> None:
+    def write(self, frame: bytes) -> None:
         """Queue whole frames; wait while too much is queued.
 
         Raises `ConnectionClosed`, `OutboundBufferFull` for what could never be queued, and `Timeout` after
@@ -53,19 +55,19 @@ class Writer:
         """
         if not self._portal.alive:
             raise self._portal.refusal()
-        with self._lock:
-            if self._closed:
-                raise ConnectionClosed("the connection is closed") from self._connection.last_error
-            if len(frame) > self._limit:
-                self._check_size(frame)
-            self._frames.append(frame)
-            self._size += len(frame)
-            self.published += messages
-            wake = not self._scheduled
+        if self._closed:
+            raise ConnectionClosed("the connection is closed") from self._connection.last_error
+        size = len(frame)
+        if size > self._limit:
+            self._check_size(frame)
+        # Without the lock, which would cost as much as the rest: appending is atomic, and of the size it is
+        # enough to know it roughly. `_move` sees the frame, or clears `_scheduled` before we look at it.
+        self._frames.append(frame)
+        self._size = size = self._size + size
+        if not self._scheduled:
             self._scheduled = True
-        if wake:
             self._portal.post(self._move)
-        if self._size >= self._limit:
+        if size >= self._limit:
             self._wait_for_room()
 
     def _check_size(self, frame: bytes) -> None:
@@ -98,7 +100,7 @@ class Writer:
         """Nothing can be written any more; whoever waits for room learns of it."""
         with self._lock:
             self._closed = True
-            self._frames = []
+            self._frames.clear()
             self._size = 0
             self._room.notify_all()
 
@@ -107,10 +109,11 @@ class Writer:
             if self._waiting is None:
                 self._waiting = asyncio.get_running_loop().create_task(self._move_later())
             return
+        self._scheduled = False
+        frames = self._frames[:]
+        del self._frames[: len(frames)]
         with self._lock:
-            frames, self._frames = self._frames, []
             self._size = 0
-            self._scheduled = False
             self._room.notify_all()
         try:
             self._outbox.write_many(frames)

@@ -101,8 +101,9 @@ class JetStream:
         """Publish a message and return the acknowledgement of the stream that has it.
 
         While nobody answers, as during an election, it is tried again for `retry_for` seconds; with a
-        `msg_id` also when the connection breaks. The stream stores one message of an id, whatever happens,
-        within its `duplicate_window`; the acknowledgement says `duplicate` if it had it before.
+        `msg_id` also when no answer comes or the connection breaks. The stream stores one message of an id,
+        whatever happens, within its `duplicate_window`; the acknowledgement says `duplicate` if it had it
+        before.
 
         Args:
             subject: Where to.

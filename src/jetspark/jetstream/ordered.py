@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Unpack
 
@@ -18,6 +19,7 @@ from jetspark.errors import (
     APIError,
     BadRequest,
     ConnectionClosed,
+    ConsumerNotFound,
     Error,
     NoResponders,
     StreamNotFound,
@@ -46,6 +48,8 @@ __all__ = ["OrderedConsumer"]
 
 #: ADR-17: seconds of disuse after which the server deletes a consumer of the row.
 _INACTIVE_THRESHOLD: Final = 300.0
+#: Seconds between tries to delete one earlier.
+_DELETE_WAITS: Final = (0.5, 1.0, 2.0, 4.0, 4.0)
 _FIRST_BACK_OFF: Final = 1.0
 _LAST_BACK_OFF: Final = 10.0
 _HEARTBEAT: Final = 5.0
@@ -113,10 +117,17 @@ class _Row:
         task.add_done_callback(self._deletions.discard)
 
     async def _delete(self, name: str) -> None:
-        try:
-            await self._js.delete_consumer(self._stream, name)
-        except Error:
-            pass  # The server deletes it by itself after a while.
+        """Delete a consumer, for as long as an election may take; after that the server does it by itself."""
+        for wait in _DELETE_WAITS:
+            try:
+                await self._js.delete_consumer(self._stream, name)
+            except (ConsumerNotFound, StreamNotFound, ConnectionClosed):
+                return
+            except Error:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._js.connection.wait_closed(), wait)
+            else:
+                return
 
     def accept(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], bool]:
         """The messages that follow without a gap, and whether that were all of the current consumer."""
@@ -379,7 +390,7 @@ class _OrderedPuller(Puller):
     def _finish(self, error: Error | None) -> None:
         super()._finish(error)
         self._row.pulling = False
-        if self._session.attached:
+        if not self.target.connection.closed:
             self._row.drop()
 
 

@@ -68,10 +68,11 @@ async def publish(
 ) -> PubAck:
     """Publish a message and return the acknowledgement of the stream that has it.
 
-    A try waits `timeout` seconds for the answer (by default that of the context). While nobody answers or the
-    server has too much to do, it is tried again for `retry_for` seconds: an election takes up to 9. With a
-    `msg_id` it is also tried again when the connection breaks. Every try has the same id, so the message is
-    stored once; the acknowledgement says `duplicate` if the stream had it already.
+    A try waits `timeout` seconds for the answer (by default those of the context). While nobody takes it or
+    the server has too much to do, it is tried again for `retry_for` seconds: an election takes up to 9. With
+    a `msg_id` it is also tried again when no answer comes, as from a leader that was killed, and when the
+    connection breaks. Every try has the same id, so the message is stored once; the acknowledgement says
+    `duplicate` if the stream had it already.
 
     Raises `WrongLastSequence` and other `APIError` when the stream refuses the message,
     `NoStreamForSubject` when there is none for the subject, `NoResponders` when there is one and nobody leads
@@ -90,6 +91,7 @@ async def publish(
             answer = await api.connection.request(subject, data, headers=fields, timeout=seconds)
             return parse_pub_ack(answer.data)
         except Timeout as error:
+            lost = True
             raise _no_acknowledgement(subject, seconds, may_repeat) from error
         except ConnectionLost as error:
             lost = True
@@ -104,7 +106,7 @@ async def publish(
                 raise
             return await _stored_before(api, subject, fields[MSG_ID][0], error, seconds)
 
-    passing = (*TEMPORARY, ConnectionLost) if may_repeat else TEMPORARY
+    passing = (*TEMPORARY, ConnectionLost, Timeout) if may_repeat else TEMPORARY
     return await attempt_for(api, subject, attempt, lambda error: isinstance(error, passing), retry_for)
 
 
