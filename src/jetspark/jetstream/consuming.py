@@ -76,6 +76,8 @@ class Messages:
         return self
 
     async def __anext__(self) -> JetStreamMsg:
+        if self._puller.buffer:
+            return self._puller.pop()
         message = await self.next()
         if message is None:
             raise StopAsyncIteration
@@ -158,8 +160,9 @@ class Consuming:
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
+        puller = self._puller
         while True:
-            message = await self._puller.next()
+            message = puller.pop() if puller.buffer else await puller.next()
             if message is None:
                 return
             try:

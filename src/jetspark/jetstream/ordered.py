@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Unpack
@@ -27,7 +27,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream import api
-from jetspark.jetstream.consumer import fetch_request
+from jetspark.jetstream.consumer import Consumer, fetch_request
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.consuming import Consuming, Handler, Messages
 from jetspark.jetstream.fetch import Fetch, Leftover, PullTarget, is_status, shortened
@@ -88,12 +88,11 @@ class _Row:
                 opt_start_seq=self.last_sequence + 1,
                 opt_start_time=None,
             )
+        creating = asyncio.create_task(self._js.create_consumer(self._stream, config))
         try:
-            consumer = await self._js.create_consumer(self._stream, config)
-        except APIError:
-            raise
+            consumer = await asyncio.shield(creating)
         except BaseException:
-            self._delete_later(name)  # It may be there all the same.
+            self._later(self._undo(creating, name))
             raise
         self.info = consumer.cached_info
         self._expected = 1
@@ -108,13 +107,23 @@ class _Row:
     def drop(self) -> None:
         """Delete the current consumer, without waiting for it."""
         if self.info is not None:
-            self._delete_later(self.info.name)
+            self._later(self._delete(self.info.name))
             self.info = None
 
-    def _delete_later(self, name: str) -> None:
-        task = asyncio.create_task(self._delete(name))
+    def _later(self, deletion: Coroutine[object, None, None]) -> None:
+        task = asyncio.create_task(deletion)
         self._deletions.add(task)
         task.add_done_callback(self._deletions.discard)
+
+    async def _undo(self, creating: asyncio.Task[Consumer], name: str) -> None:
+        """Delete what nobody waits for any more; not before it is there, or it would outlive that."""
+        try:
+            await creating
+        except APIError:
+            return
+        except Error:
+            pass  # It may be there all the same.
+        await self._delete(name)
 
     async def _delete(self, name: str) -> None:
         """Delete a consumer, for as long as an election may take; after that the server does it by itself."""

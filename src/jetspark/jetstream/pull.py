@@ -75,9 +75,10 @@ class Pull:
         if self._requested <= 0:
             self.forget()  # All that was asked for is here.
 
-    def taken(self, amount: int) -> None:
-        """The user took so much out of the buffer."""
-        self.buffered = max(self.buffered - amount, 0)
+    def taken(self, amount: int) -> bool:
+        """The user took so much out of the buffer; True when `ask` may have a request now."""
+        self.buffered = buffered = self.buffered - amount if self.buffered > amount else 0
+        return self._requested + buffered <= self.threshold
 
     def ended(self, token: int, undelivered: int | None) -> bool:
         """The request ended with so much undelivered, None when the server does not say.

@@ -49,7 +49,11 @@ class Puller(PullReceiver):
         self._on_error = on_error
         self._by_bytes = options.max_bytes is not None
         self._pull = Pull(options.limit, options.threshold)
-        self._buffer: deque[MsgFrame] = deque()
+        # What every message is made with; the target may change, these do not.
+        self._connection = connection
+        self._settled = target.settled
+        #: What arrived and nobody took.
+        self.buffer: deque[MsgFrame] = deque()
         # What `take` gave out and still counts as buffered.
         self._lent = 0
         self._arrived = Signal()
@@ -81,18 +85,22 @@ class Puller(PullReceiver):
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
         """The next message; None when `timeout` seconds passed, or when it is `over`."""
-        if not self._buffer:
+        if not self.buffer:
             deadline = None if timeout is None else self._loop.time() + timeout
-            while not self._buffer:
+            while not self.buffer:
                 if self.over or self._stopping:
                     return None
                 wait = None if deadline is None else deadline - self._loop.time()
-                if not await self._arrived.wait(wait) and not self._buffer:
+                if not await self._arrived.wait(wait) and not self.buffer:
                     return None
-        frame = self._buffer.popleft()
-        self._pull.taken(size_of(frame) if self._by_bytes else 1)
-        self._ask()
-        return JetStreamMsg(frame, self.target.connection, self.target.settled)
+        return self.pop()
+
+    def pop(self) -> JetStreamMsg:
+        """The next message, when there is one in `buffer`: what `next` does, without the await."""
+        frame = self.buffer.popleft()
+        if self._pull.taken(size_of(frame) if self._by_bytes else 1):
+            self._ask()
+        return JetStreamMsg(frame, self._connection, self._settled)
 
     async def take(self, timeout: float | None = None) -> list[MsgFrame]:
         """What is buffered, up to half of the limit; none when `timeout` seconds passed, or it is `over`.
@@ -108,22 +116,22 @@ class Puller(PullReceiver):
             return []
         frames = [first._frame]
         room = self.options.limit // 2 - 1
-        while self._buffer and self._lent < room:
-            frame = self._buffer.popleft()
+        while self.buffer and self._lent < room:
+            frame = self.buffer.popleft()
             self._lent += size_of(frame) if self._by_bytes else 1
             frames.append(frame)
         return frames
 
     def put_back(self, frames: list[MsgFrame]) -> None:
         """Take back what was taken last and handed to nobody."""
-        self._buffer.extendleft(reversed(frames))
+        self.buffer.extendleft(reversed(frames))
 
     def stop(self) -> asyncio.Future[None]:
         """End at once; what nobody took goes back to the server. Resolves when the server has heard of it."""
         if not self._stopping:
             self._stopping = True
-            self._unread += self._buffer
-            self._buffer.clear()
+            self._unread += self.buffer
+            self.buffer.clear()
             self._arrived.wake()
             if self.over:
                 self._give_back()
@@ -236,7 +244,7 @@ class Puller(PullReceiver):
             if self._stopping:
                 self._unread += frames
             else:
-                self._buffer.extend(frames)
+                self.buffer.extend(frames)
                 self._arrived.wake()
         # After the messages, which the requests that end here may have brought.
         for frame in statuses:
@@ -255,7 +263,7 @@ class Puller(PullReceiver):
     def closed(self, error: Error | None) -> None:
         """Nothing will come any more, and what wants an acknowledgement cannot get one."""
         if not self.target.settled:
-            self._buffer.clear()
+            self.buffer.clear()
         self._finish(error)
 
     def _sort(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], list[MsgFrame]]:
