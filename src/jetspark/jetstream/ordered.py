@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Unpack
 
 from jetspark.errors import (
@@ -56,6 +57,8 @@ _HEARTBEAT: Final = 5.0
 #: Seconds before a fetch tries the next consumer, and that it may take longer than it should.
 _RETRY_WAIT: Final = 0.25
 _GRACE: Final = 0.75
+
+_header = attrgetter("header")
 
 
 class _Row:
@@ -142,6 +145,8 @@ class _Row:
         """The messages that follow without a gap, and whether that were all of the current consumer."""
         accepted: list[MsgFrame] = []
         current = self.info.name if self.info is not None else ""
+        if len(frames) > 2 and self._follow(frames, current):
+            return frames, True
         for frame in frames:
             metadata = parse_metadata(frame.reply)
             if metadata.consumer != current:
@@ -153,6 +158,24 @@ class _Row:
             self.last_sequence = metadata.sequence.stream
             accepted.append(frame)
         return accepted, True
+
+    def _follow(self, frames: list[MsgFrame], current: str) -> bool:
+        """Whether all of them follow, seen without a look at each: deliveries are counted through."""
+        first, last = parse_metadata(frames[0].reply), parse_metadata(frames[-1].reply)
+        if (
+            first.consumer != current
+            or first.sequence.consumer != self._expected
+            or last.sequence.consumer != self._expected + len(frames) - 1
+        ):
+            return False
+        name = f".{current}.".encode()
+        prefix = frames[0].reply.partition(name)[0] + name
+        if not all(frame.reply.startswith(prefix) for frame in frames):
+            return False
+        self._expected += len(frames)
+        self._begun = True
+        self.last_sequence = last.sequence.stream
+        return True
 
     def rewind(self, frame: MsgFrame) -> None:
         """Go on with this message: nobody read it."""
@@ -338,8 +361,11 @@ class _OrderedPuller(Puller):
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Drop what old consumers send; advance when something is missing."""
-        statuses = [frame for frame in frames if is_status(frame)]
-        accepted, whole = self._row.accept([frame for frame in frames if not is_status(frame)])
+        statuses: list[MsgFrame] = []
+        if any(map(_header, frames)):
+            statuses = [frame for frame in frames if is_status(frame)]
+            frames = [frame for frame in frames if not is_status(frame)]
+        accepted, whole = self._row.accept(frames)
         if accepted:
             self._wait = 0.0
         super().deliver(statuses + accepted)
