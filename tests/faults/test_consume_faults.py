@@ -59,7 +59,7 @@ def nats_cluster_options() -> dict[str, object]:
 async def js(server: Server) -> AsyncIterator[JetStream]:
     """A way to the server past the proxy."""
     async with connect(server.url) as nc:
-        yield nc.jetstream()
+        yield nc.jetstream(timeout=30)
 
 
 def reading_into(ledger: Ledger) -> Callable[[JetStreamMsg], None]:
@@ -109,7 +109,7 @@ def tasks() -> set[Any]:
 async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
-        consumer = await nc.jetstream().create_consumer(
+        consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(durable_name="worker", ack_wait=1)
         )
         async with consuming(consumer, ledger, how, max_messages=50, on_error=failures.append):
@@ -134,7 +134,7 @@ async def test_a_server_that_shuts_down_and_comes_back_is_waited_for(ledger: Led
         Traffic(kept.url, ledger) as traffic,
         connect(kept.url) as nc,
     ):
-        consumer = await nc.jetstream().create_consumer(
+        consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(durable_name="worker", ack_wait=1)
         )
         async with consuming(consumer, ledger, "consume", on_error=failures.append):
@@ -148,7 +148,7 @@ async def test_a_server_that_shuts_down_and_comes_back_is_waited_for(ledger: Led
 
 async def test_it_can_be_stopped_while_there_is_no_server(server: Server, watch: Watch) -> None:
     async with asyncio.timeout(LONG), connect(server.url, **watch.listeners) as nc:
-        stream = await make_stream(nc.jetstream(), 10)
+        stream = await make_stream(nc.jetstream(timeout=30), 10)
         consumer = await stream.create_consumer(ConsumerConfig(name="worker"))
         running = await consumer.consume(lambda message: None)
         async with consumer.messages() as messages:
@@ -162,7 +162,7 @@ async def test_it_can_be_stopped_while_there_is_no_server(server: Server, watch:
 async def test_it_can_be_started_while_there_is_no_server(js: JetStream, proxy: TCPProxy) -> None:
     await make_consumer(js, 3)
     async with asyncio.timeout(LONG), connect(proxy.url, reconnect_wait=0.01) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         proxy.refuse()
         proxy.cut()
         await eventually(lambda: not nc.connected, "the connection to break")
@@ -184,7 +184,9 @@ async def test_connections_that_are_cut_cost_no_message(
         Traffic(server.url, ledger) as traffic,
         connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc,
     ):
-        consumer = await nc.jetstream().create_consumer("EVENTS", ConsumerConfig(name="worker", ack_wait=1))
+        consumer = await nc.jetstream(timeout=30).create_consumer(
+            "EVENTS", ConsumerConfig(name="worker", ack_wait=1)
+        )
         async with consuming(consumer, ledger, how, max_messages=20):
             for round_ in range(1, 6):
                 await asyncio.sleep(ledger.random.random() / 10)
@@ -201,7 +203,7 @@ async def test_a_lost_request_is_repeated_after_missed_heartbeats(js: JetStream,
     failures: list[Exception] = []
     requests = proxy.client_to_server = Lossy(PULL, lose=2)
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         async with consumer.messages(**QUICK, on_error=failures.append) as messages:
             await requests.happened.wait()
             await fill(js, stream, 3)
@@ -220,7 +222,7 @@ async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, pr
         message.ack()
 
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         async with await consumer.consume(handle):
 
             async def acknowledged() -> bool:
@@ -236,7 +238,9 @@ async def test_silence_is_reported_and_costs_no_message(
 ) -> None:
     failures: asyncio.Queue[Exception] = asyncio.Queue()
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
-        consumer = await nc.jetstream().create_consumer("EVENTS", ConsumerConfig(name="worker", ack_wait=2))
+        consumer = await nc.jetstream(timeout=30).create_consumer(
+            "EVENTS", ConsumerConfig(name="worker", ack_wait=2)
+        )
         async with consuming(consumer, ledger, "consume", **QUICK, on_error=failures.put_nowait):
             await traffic.flowing()
             assert failures.empty()
@@ -263,7 +267,9 @@ async def test_a_half_open_connection_costs_no_message(
         Traffic(server.url, ledger) as traffic,
         connect(proxy.url, ping_interval=0.2, connect_timeout=0.5, **watch.listeners) as nc,
     ):
-        consumer = await nc.jetstream().create_consumer("EVENTS", ConsumerConfig(name="worker", ack_wait=1))
+        consumer = await nc.jetstream(timeout=30).create_consumer(
+            "EVENTS", ConsumerConfig(name="worker", ack_wait=1)
+        )
         async with consuming(consumer, ledger, "consume"):
             await traffic.flowing()
             proxy.stall()
@@ -282,7 +288,9 @@ async def test_a_consumer_that_is_deleted_under_traffic_is_a_clear_end(
     server: Server, ledger: Ledger
 ) -> None:
     async with asyncio.timeout(LONG), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
-        consumer = await nc.jetstream().create_consumer("EVENTS", ConsumerConfig(durable_name="worker"))
+        consumer = await nc.jetstream(timeout=30).create_consumer(
+            "EVENTS", ConsumerConfig(durable_name="worker")
+        )
         running = await consumer.consume(reading_into(ledger))
         await traffic.flowing()
         await consumer.delete()
@@ -298,7 +306,7 @@ async def test_one_that_was_deleted_while_nobody_looked_is_reported_until_it_is_
     mine = await make_consumer(js, 3)
     failures: asyncio.Queue[Exception] = asyncio.Queue()
     async with asyncio.timeout(LONG), connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         async with consumer.messages(on_error=failures.put_nowait) as messages:
             assert sequences([await anext(messages) for _ in range(3)]) == [1, 2, 3]
             proxy.refuse()
@@ -344,7 +352,7 @@ async def test_leaders_that_step_down_cost_no_message(cluster: Cluster, ledger: 
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(cluster.url, ledger, replicas=3) as traffic:
         nc: Connection = traffic.connection
-        js = nc.jetstream()
+        js = nc.jetstream(timeout=30)
         consumer = await js.create_consumer("EVENTS", ConsumerConfig(durable_name="worker", ack_wait=2))
         async with consuming(consumer, ledger, "messages", **QUICK, on_error=failures.append):
             await traffic.flowing()
@@ -365,11 +373,11 @@ async def test_leaders_that_step_down_cost_no_message(cluster: Cluster, ledger: 
 @pytest.mark.parametrize("how", ["messages", "consume"])
 async def test_a_leader_that_is_killed_costs_no_message(cluster: Cluster, ledger: Ledger, how: str) -> None:
     async with (
-        asyncio.timeout(90),
+        asyncio.timeout(200),
         Traffic(cluster.url, ledger, replicas=3) as traffic,
         connect(cluster.url, reconnect_wait=0.05) as nc,
     ):
-        consumer = await nc.jetstream().create_consumer(
+        consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(durable_name="worker", ack_wait=2)
         )
         async with consuming(consumer, ledger, how, **QUICK, on_error=lambda error: None):

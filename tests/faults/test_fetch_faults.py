@@ -49,7 +49,7 @@ def nats_server_options() -> dict[str, object]:
 async def js(server: Server) -> AsyncIterator[JetStream]:
     """A way to the server past the proxy."""
     async with connect(server.url) as nc:
-        yield nc.jetstream()
+        yield nc.jetstream(timeout=30)
 
 
 async def fetch_for_ever(consumer: Consumer, ledger: Ledger, failures: list[Error]) -> None:
@@ -68,7 +68,7 @@ async def fetch_for_ever(consumer: Consumer, ledger: Ledger, failures: list[Erro
 async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledger: Ledger) -> None:
     failures: list[Error] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
-        consumer = await nc.jetstream().create_consumer(
+        consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(durable_name="worker", ack_wait=1)
         )
         reading = asyncio.create_task(fetch_for_ever(consumer, ledger, failures))
@@ -91,7 +91,7 @@ async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledg
 
 async def test_a_fetch_that_waits_outlives_a_restart(server: Server, watch: Watch) -> None:
     async with asyncio.timeout(LONG), connect(server.url, **watch.listeners) as nc:
-        js = nc.jetstream()
+        js = nc.jetstream(timeout=30)
         stream = await make_stream(js, 2, storage="file")
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="worker"))
         fetching = asyncio.create_task(consumer.fetch(5, expires=LONG))
@@ -112,7 +112,7 @@ async def test_a_fetch_that_waits_outlives_a_restart(server: Server, watch: Watc
 
 async def test_a_server_that_shuts_down_says_so_or_is_waited_for(server: Server) -> None:
     async with asyncio.timeout(LONG), connect(server.url) as nc:
-        stream = await make_stream(nc.jetstream(), storage="file")
+        stream = await make_stream(nc.jetstream(timeout=30), storage="file")
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="worker"))
         fetching = asyncio.create_task(consumer.fetch(5, expires=2))
         await eventually(lambda: bool(listeners(nc)), "the pull")
@@ -127,7 +127,7 @@ async def test_bytes_stay_within_their_limit_over_a_reconnect(js: JetStream, pro
     await stream.create_consumer(ConsumerConfig(name="worker"))
     watch = Watch()
     async with asyncio.timeout(LONG), connect(proxy.url, **watch.listeners) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         fetching = asyncio.create_task(consumer.fetch(max_bytes=1000, expires=LONG))
         for _ in range(2):
             await js.publish("orders.new", b"x" * 300)
@@ -144,7 +144,7 @@ async def test_a_lost_request_costs_one_fetch(js: JetStream, proxy: TCPProxy) ->
     await make_consumer(js, 3)
     proxy.client_to_server = Lossy(PULL, lose=2)
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         assert await consumer.fetch(3, expires=0.2) == []
         with pytest.raises(MissedHeartbeat):
             await consumer.fetch(3, expires=LONG, idle_heartbeat=0.1)
@@ -155,7 +155,7 @@ async def test_what_comes_after_a_missed_heartbeat_is_not_lost(js: JetStream, pr
     stream = await make_stream(js)
     await stream.create_consumer(ConsumerConfig(name="worker", ack_policy="none"))
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         fetching = asyncio.create_task(consumer.fetch(5, expires=LONG, idle_heartbeat=0.2))
         await eventually(lambda: bool(listeners(nc)), "the pull")
         await nc.flush()
@@ -172,7 +172,7 @@ async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, pr
     acks = Lossy(ACK, lose=2)
     proxy.client_to_server = acks
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         deliveries: list[tuple[int, int]] = []
         while len(deliveries) < 5:
             message = await consumer.next(expires=LONG)
@@ -186,7 +186,7 @@ async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, pr
 
 async def test_a_frozen_server_is_waited_for(server: Server) -> None:
     async with asyncio.timeout(LONG), connect(server.url) as nc:
-        stream = await make_stream(nc.jetstream(), 3)
+        stream = await make_stream(nc.jetstream(timeout=30), 3)
         consumer = await stream.create_consumer(ConsumerConfig(name="worker", ack_policy="none"))
         await freeze(server)
         try:
@@ -203,7 +203,7 @@ async def test_a_fetch_on_a_half_open_connection_goes_on_after_it_is_found_dead(
     stream = await make_stream(js)
     await stream.create_consumer(ConsumerConfig(name="worker", ack_wait=1))
     async with asyncio.timeout(LONG), connect(proxy.url, ping_interval=0.2, **watch.listeners) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         fetching = asyncio.create_task(consumer.fetch(3, expires=LONG))
         await eventually(lambda: bool(listeners(nc)), "the pull")
         await nc.flush()
@@ -220,7 +220,7 @@ async def test_one_cannot_wait_longer_than_it_expires_for_a_connection(
 ) -> None:
     await make_consumer(js, 1)
     async with connect(proxy.url) as nc:
-        consumer = await nc.jetstream().get_consumer("ORDERS", "worker")
+        consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         proxy.refuse()
         proxy.cut()
         await eventually(lambda: not nc.connected, "the connection to break")

@@ -43,7 +43,7 @@ def nats_cluster_options() -> dict[str, object]:
 async def js(server: Server) -> AsyncIterator[JetStream]:
     """A way to the server past the proxy."""
     async with connect(server.url) as nc:
-        yield nc.jetstream()
+        yield nc.jetstream(timeout=30)
 
 
 def reading_into(ledger: Ledger) -> Callable[[JetStreamMsg], None]:
@@ -94,7 +94,7 @@ async def reading(
 async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
-        ordered = await nc.jetstream().ordered_consumer("EVENTS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, how, failures):
             await traffic.flowing()
             for _ in range(ROUNDS):
@@ -112,7 +112,7 @@ async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger:
 async def test_consumers_that_are_deleted_cost_nothing(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
-        ordered = await nc.jetstream().ordered_consumer("EVENTS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, how, failures):
             for _ in range(ROUNDS):
                 await traffic.flowing()
@@ -135,7 +135,7 @@ async def test_connections_that_are_cut_cost_nothing(
         Traffic(server.url, ledger) as traffic,
         connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc,
     ):
-        ordered = await nc.jetstream().ordered_consumer("EVENTS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, how, failures):
             for round_ in range(1, 6):
                 await asyncio.sleep(ledger.random.random() / 10)
@@ -153,7 +153,7 @@ async def test_messages_that_are_lost_on_the_way_come_again(
 ) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
-        ordered = await nc.jetstream().ordered_consumer("EVENTS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, how, failures):
             for _ in range(ROUNDS):
                 await traffic.flowing()
@@ -169,7 +169,7 @@ async def test_messages_that_are_lost_on_the_way_come_again(
 async def test_silence_is_reported_and_costs_nothing(server: Server, proxy: TCPProxy, ledger: Ledger) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
-        ordered = await nc.jetstream().ordered_consumer("EVENTS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, "messages", failures):
             await traffic.flowing()
             proxy.stall()
@@ -186,7 +186,7 @@ async def test_a_lost_request_is_repeated(js: JetStream, proxy: TCPProxy) -> Non
     stream = await make_stream(js, 3)
     proxy.client_to_server = Lossy(PULL, lose=1)
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
-        ordered = await nc.jetstream().ordered_consumer("ORDERS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("ORDERS")
         failures: list[Exception] = []
         async with ordered.messages(**QUICK, on_error=failures.append) as messages:
             assert sequences([await anext(messages) for _ in range(3)]) == [1, 2, 3]
@@ -200,7 +200,7 @@ async def test_a_lost_request_is_repeated(js: JetStream, proxy: TCPProxy) -> Non
 
 async def test_a_frozen_server_is_waited_for(server: Server) -> None:
     async with asyncio.timeout(LONG), connect(server.url) as nc:
-        js = nc.jetstream()
+        js = nc.jetstream(timeout=30)
         stream = await make_stream(js, 3)
         ordered = await stream.ordered_consumer()
         assert sequences(await ordered.fetch(1)) == [1]
@@ -220,7 +220,7 @@ async def test_one_that_is_stopped_without_a_connection_leaves_nothing(
 ) -> None:
     stream = await make_stream(js, 10)
     async with asyncio.timeout(LONG), connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
-        ordered = await nc.jetstream().ordered_consumer("ORDERS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("ORDERS")
         running = await ordered.consume(lambda message: None)
         proxy.refuse()
         proxy.cut()
@@ -238,11 +238,11 @@ async def test_one_that_is_stopped_without_a_connection_leaves_nothing(
 async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: Ledger) -> None:
     failures: list[Exception] = []
     async with (
-        asyncio.timeout(90),
+        asyncio.timeout(200),
         Traffic(cluster.url, ledger, replicas=3) as traffic,
         connect(cluster.url, reconnect_wait=0.05) as nc,
     ):
-        ordered = await nc.jetstream().ordered_consumer("EVENTS")
+        ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, "messages", failures):
             await traffic.flowing()
             assert ordered.cached_info is not None
@@ -261,7 +261,7 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
 async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Ledger) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(cluster.url, ledger, replicas=3) as traffic:
-        js = traffic.connection.jetstream()
+        js = traffic.connection.jetstream(timeout=30)
         ordered = await js.ordered_consumer("EVENTS")
         async with reading(ordered, traffic.connection, ledger, "messages", failures):
             for _ in range(ROUNDS):

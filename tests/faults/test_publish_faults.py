@@ -234,7 +234,7 @@ async def test_single_messages_with_ids_survive_kills_each_stored_once(
 @pytest.fixture
 async def clustered(cluster: Cluster) -> AsyncIterator[JetStream]:
     async with await jetspark.connect(cluster.urls) as nc:
-        yield JetStream(nc)
+        yield JetStream(nc, timeout=30)
 
 
 names = (f"ORDERS{number}" for number in range(1000))

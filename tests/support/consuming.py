@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 #: Seconds; only a hang takes so long.
-LONG = 30.0
+LONG = 60.0
 _AT_ONCE = 1000
 
 PULL = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ \S+ \d+\r\n([^\r\n]*)\r\n")

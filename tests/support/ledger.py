@@ -87,8 +87,8 @@ class Ledger:
     @property
     def lost(self) -> list[bytes]:
         """Acknowledged, and not read."""
-        read = set(self._read)
-        return [payload for payload in self._attempted if payload in self._acknowledged - read]
+        lost = self._acknowledged.difference(self._read)
+        return [payload for payload in self._attempted if payload in lost]
 
     @property
     def missing(self) -> list[bytes]:

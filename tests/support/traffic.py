@@ -32,7 +32,7 @@ class Traffic:
     async def __aenter__(self) -> Self:
         self.connection = await connect(self._url, reconnect_wait=0.05, max_reconnect_wait=0.2)
         try:
-            self.stream = await self.connection.jetstream().create_stream(self._config)
+            self.stream = await self.connection.jetstream(timeout=30).create_stream(self._config)
         except BaseException:
             await self.connection.close()
             raise

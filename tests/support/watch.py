@@ -11,7 +11,7 @@ from jetspark import Event
 
 __all__ = ["Watch", "eventually"]
 
-_LONG = 20.0  # seconds; only a hang takes so long
+_LONG = 60.0  # seconds; only a hang takes so long: two elections in a row that fail take half of it
 
 
 class Watch:
