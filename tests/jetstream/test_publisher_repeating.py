@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -203,12 +202,10 @@ async def test_a_message_fails_after_its_timeout_and_the_hint_has_its_id(
     stream, js = scripted
     pub = js.publisher(1, timeout=0.4, ack_timeout=0.15)
     futures = [pub.publish("orders.new", b"1", msg_id="a1"), pub.publish("orders.new", b"2", msg_id="a2")]
-    start = time.monotonic()
     with pytest.raises(Timeout, match=r"within 0\.4 s.*'a1'"):
         await futures[0]
     with pytest.raises(Timeout, match="'a2'"):
         await futures[1]
-    assert time.monotonic() - start < 2
     with pytest.raises(PublishError, match="2 messages"):
         await pub.close()
     assert set(stream.data) == {b"1"}
