@@ -53,6 +53,9 @@ TEMPORARY: Final = (NoResponders, TooManyRequests, JetStreamUnavailable)
 #: Seconds between tries: the first wait, and the longest after doubling.
 RETRY_WAIT: Final = 0.25
 MAX_RETRY_WAIT: Final = 1.0
+#: Seconds that a try is waited for when it can be repeated, and the API when it is asked for the reason.
+LONGEST_TRY: Final = 5.0
+ASK_TIME: Final = 2.0
 
 
 async def publish(
@@ -68,7 +71,8 @@ async def publish(
 ) -> PubAck:
     """Publish a message and return the acknowledgement of the stream that has it.
 
-    A try waits `timeout` seconds for the answer (by default those of the context). While nobody takes it or
+    A try waits `timeout` seconds for the answer (by default those of the context), at most 5 if it can be
+    repeated. While nobody takes it or
     the server has too much to do, it is tried again for `retry_for` seconds: an election takes up to 9. With
     a `msg_id` it is also tried again when no answer comes, as from a leader that was killed, and when the
     connection breaks. Every try has the same id, so the message is stored once; the acknowledgement says
@@ -83,16 +87,18 @@ async def publish(
     seconds = api.timeout if timeout is None else timeout
     check_seconds("timeout", seconds)
     check_seconds("retry_for", retry_for, least=0.0)
+    # A try that can be repeated need not be waited for as long: a leader that was killed never answers.
+    patience = min(seconds, LONGEST_TRY) if may_repeat and retry_for else seconds
     lost = False
 
     async def attempt() -> PubAck:
         nonlocal lost
         try:
-            answer = await api.connection.request(subject, data, headers=fields, timeout=seconds)
+            answer = await api.connection.request(subject, data, headers=fields, timeout=patience)
             return parse_pub_ack(answer.data)
         except Timeout as error:
             lost = True
-            raise _no_acknowledgement(subject, seconds, may_repeat) from error
+            raise _no_acknowledgement(subject, patience, may_repeat) from error
         except ConnectionLost as error:
             lost = True
             if may_repeat:
@@ -182,7 +188,8 @@ async def why_nobody_answers(api: API, subject: str) -> Error | None:
     """
     for patience in (RETRY_WAIT, 0.0):
         try:
-            answer = await api.call(endpoints.STREAM_NAMES, StreamListRequest(subject=subject))
+            request = StreamListRequest(subject=subject)
+            answer = await api.call(endpoints.STREAM_NAMES, request, timeout=min(api.timeout, ASK_TIME))
         except JetStreamNotEnabled as error:
             return error
         except Error:
