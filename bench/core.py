@@ -20,7 +20,8 @@ async def run(arguments: Namespace) -> None:
     with jetspark.server.run() as server:
         port = urlsplit(server.url).port
         assert port is not None
-        suite = CoreSuite(server.url, port, payload, arguments.messages)
+        # Core is quicker than a clock is exact: more messages, for runs of the same length.
+        suite = CoreSuite(server.url, port, payload, 4 * arguments.messages)
         await compete(
             f"core publish, {arguments.size} bytes",
             [
@@ -38,11 +39,11 @@ async def run(arguments: Namespace) -> None:
             [
                 Contender("jetspark, async for", suite.subscribe_jetspark),
                 Contender("jetspark, callback", suite.subscribe_jetspark_callback),
-                Contender("nats-py, callback", suite.subscribe_nats_py),
+                Contender("nats-py", suite.subscribe_nats_py),
                 Contender("raw socket", suite.subscribe_raw),
             ],
             rounds=arguments.rounds,
-            peer="nats-py, callback",
+            peer="nats-py",
             ceiling="raw socket",
         )
 

@@ -17,7 +17,7 @@ from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
 __all__ = ["Outbox"]
 
 #: From this many waiting bytes on, whoever awaits a write lets the loop turn (and the socket drain) first.
-_TURN: Final = 64 * 1024
+_TURN: Final = 128 * 1024
 #: From this many on, they are handed to the transport within the turn: its writer does not await.
 _INLINE: Final = 1024 * 1024
 

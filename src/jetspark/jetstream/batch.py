@@ -13,6 +13,7 @@ import secrets
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
 
+from jetspark.core.payload import as_bytes, too_large
 from jetspark.errors import (
     BatchPublishError,
     ConnectionLost,
@@ -21,7 +22,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream.publish import TEMPORARY, attempt_for
-from jetspark.jetstream.publish_headers import Expectations, check_seconds, compose_headers, too_large
+from jetspark.jetstream.publish_headers import Expectations, check_seconds, compose_headers
 from jetspark.jetstream.requests import PubAck, parse_pub_ack
 from jetspark.wire.headers import HeadersLike, encode_headers
 from jetspark.wire.subjects import check_subject
@@ -94,15 +95,12 @@ class AtomicBatch:
                 f"a batch has at most {MAX_MESSAGES} messages", hint="Commit it, and begin another"
             )
         check_subject(subject)
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise UsageError(
-                f"data must be bytes, not {type(data).__name__}", hint="Encode it: text.encode()"
-            )
+        data = as_bytes(data)
         fields = compose_headers(headers, msg_id, expectations)
         for name in fields:
             if name.lower().startswith("nats-batch-"):
                 raise UsageError(f"headers: {name!r} is set by the batch itself")
-        message = _Message(subject, bytes(data), fields)
+        message = _Message(subject, data, fields)
         size = len(encode_headers(_numbered(message, "x" * 22, MAX_MESSAGES, last=True))) + len(data)
         max_payload = self._api.connection.max_payload
         if size > max_payload:

@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from jetspark.core.payload import too_large
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import (
@@ -36,7 +37,7 @@ from jetspark.jetstream.publish import (
     nobody_answers,
     why_nobody_answers,
 )
-from jetspark.jetstream.publish_headers import stored_before_headers, too_large
+from jetspark.jetstream.publish_headers import stored_before_headers
 from jetspark.jetstream.requests import parse_pub_ack
 from jetspark.jetstream.window import Message, Outcome, Window
 from jetspark.wire import encode

@@ -9,7 +9,7 @@ import math
 import secrets
 from typing import Final, Literal, TypedDict
 
-from jetspark.errors import MaxPayloadError, UsageError
+from jetspark.errors import UsageError
 from jetspark.wire.headers import Headers, HeadersLike
 from jetspark.wire.subjects import check_filter, check_name
 
@@ -20,7 +20,6 @@ __all__ = [
     "check_seconds",
     "compose_headers",
     "stored_before_headers",
-    "too_large",
 ]
 
 MSG_ID: Final = "Nats-Msg-Id"
@@ -90,14 +89,6 @@ def stored_before_headers(msg_id: str) -> dict[str, list[str]]:
     stored is refused for its own sequence. Ids come before the expected last id, which here no message has.
     """
     return {MSG_ID: [msg_id], _LAST_MSG_ID: [f"never-{secrets.token_urlsafe(16)}"]}
-
-
-def too_large(size: int, max_payload: int) -> MaxPayloadError:
-    """What is raised for a message of `size` bytes, headers included, that the server does not take."""
-    return MaxPayloadError(
-        f"the message has {size} bytes, the server takes {max_payload}",
-        hint="Split it, or raise max_payload in the server's configuration",
-    )
 
 
 def check_seconds(option: str, value: object, *, least: float | None = None) -> None:

@@ -15,6 +15,7 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
+from jetspark.core.payload import as_bytes, too_large
 from jetspark.errors import (
     ConnectionClosed,
     ConnectionDraining,
@@ -24,7 +25,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream.flight import Flight
-from jetspark.jetstream.publish_headers import MSG_ID, Expectations, check_seconds, compose_headers, too_large
+from jetspark.jetstream.publish_headers import MSG_ID, Expectations, check_seconds, compose_headers
 from jetspark.jetstream.requests import PubAck
 from jetspark.jetstream.window import Window
 from jetspark.wire import encode
@@ -154,7 +155,7 @@ class Publisher:
             msg_id = fields.setdefault(MSG_ID, [flight.id_prefix + token.decode()])[0]
             block = encode_headers(fields)
         if type(data) is not bytes:
-            data = _as_bytes(data)
+            data = as_bytes(data)
         size = len(block) + len(data)
         if size > self._connection.max_payload:
             raise too_large(size, self._connection.max_payload)
@@ -250,9 +251,3 @@ class Publisher:
 def _check_count(option: str, value: object, *, least: int) -> None:
     if type(value) is not int or value < least:
         raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")
-
-
-def _as_bytes(data: object) -> bytes:
-    if isinstance(data, bytearray | memoryview):
-        return bytes(data)
-    raise UsageError(f"data must be bytes, not {type(data).__name__}", hint="Encode it: text.encode()")
