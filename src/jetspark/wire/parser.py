@@ -38,6 +38,9 @@ MAX_CONTROL_LINE: Final = 64 * 1024
 #: The largest `max_payload` that a nats-server can be configured to is 64 MiB; headers count in.
 MAX_PAYLOAD: Final = 64 * 1024 * 1024
 
+#: Sizes that are remembered, with the digits that spell them.
+_MAX_SIZES: Final = 4096
+
 AnyFrame: TypeAlias = (
     MsgFrame
     | PubFrame
@@ -59,7 +62,16 @@ class Parser:
     HPUB, SUB, UNSUB and CONNECT; both send PING and PONG. A frame of the wrong direction is an error.
     """
 
-    __slots__ = ("_chunks", "_from_server", "_have", "_max_control_line", "_max_payload", "_need", "error")
+    __slots__ = (
+        "_chunks",
+        "_from_server",
+        "_have",
+        "_max_control_line",
+        "_max_payload",
+        "_need",
+        "_sizes",
+        "error",
+    )
 
     def __init__(
         self,
@@ -71,6 +83,7 @@ class Parser:
         self._from_server = peer == "server"
         self._max_control_line = max_control_line
         self._max_payload = max_payload
+        self._sizes: dict[bytes, int] = {}
         # An unfinished frame, in the pieces it came in: joined only when `_need` bytes are there, so
         # that a large payload in many reads is copied once and not once per read.
         self._chunks: list[bytes] = []
@@ -122,7 +135,8 @@ class Parser:
         find = data.find
         from_server = self._from_server
         plain_op, headers_op = (b"MSG", b"HMSG") if from_server else (b"PUB", b"HPUB")
-        max_control_line, max_payload = self._max_control_line, self._max_payload
+        max_control_line = self._max_control_line
+        sizes = self._sizes
         total = len(data)
         pos = 0
         while pos < total:
@@ -152,12 +166,10 @@ class Parser:
                 pos = start
                 continue
 
-            size = fields[-1]
-            if not size.isdigit():
-                raise _refused("a message size that is no number", data[pos:end])
-            stop = start + int(size)
-            if stop - start > max_payload:
-                raise _refused(f"a message of more than {max_payload} bytes", data[pos:end])
+            size = sizes.get(fields[-1])
+            if size is None:
+                size = self._size(fields[-1], data[pos:end])
+            stop = start + size
             if body > stop:
                 raise _refused("a header larger than its message", data[pos:end])
             if stop + 2 > total:
@@ -183,6 +195,18 @@ class Parser:
                 raise _refused("a message with the wrong number of fields", data[pos:end])
             pos = stop + 2
         return pos
+
+    def _size(self, digits: bytes, line: bytes) -> int:
+        """The size of a message, remembered: those of a stream are alike, and looking up is cheaper."""
+        if not digits.isdigit():
+            raise _refused("a message size that is no number", line)
+        size = int(digits)
+        if size > self._max_payload:
+            raise _refused(f"a message of more than {self._max_payload} bytes", line)
+        if len(self._sizes) >= _MAX_SIZES:
+            self._sizes.clear()
+        self._sizes[digits] = size
+        return size
 
     def _control(self, line: bytes) -> AnyFrame:
         if line == b"PING":
