@@ -107,7 +107,7 @@ async def test_close_on_a_dead_network_is_bounded(proxy: TCPProxy) -> None:
     nc = await connect(proxy.url, connect_timeout=0.2)
     proxy.stall()
     for _ in range(100):
-        nc.publish("a", bytes(100_000))
+        nc.publish("a", bytes(150_000))
     async with promptly():
         await nc.close()
     assert nc.closed
@@ -192,7 +192,7 @@ async def test_a_cancelled_task_is_cancelled_and_the_connection_reconnects(
             asyncio.create_task(nc.request("ask", timeout=60)),
             asyncio.create_task(nc.flush(60)),
             asyncio.create_task(subscription.next(60)),
-            asyncio.ensure_future(_publish(nc.publish("b", bytes(100_000)))),
+            asyncio.ensure_future(_publish(nc.publish("b", bytes(150_000)))),
             asyncio.create_task(nc.wait_closed()),
         ]
         await asyncio.sleep(0)

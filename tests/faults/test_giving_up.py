@@ -73,7 +73,7 @@ async def test_a_publisher_that_awaits_is_woken_with_the_reason(server: Server, 
     await watch.until(Event.DISCONNECTED)
     async with asyncio.timeout(10):
         with pytest.raises(ConnectionClosed) as caught:
-            await nc.publish("a", bytes(100_000))
+            await nc.publish("a", bytes(150_000))
     assert isinstance(caught.value.__cause__, NoServersError)
 
 

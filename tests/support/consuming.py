@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 #: Seconds; only a hang takes so long.
-LONG = 60.0
+LONG = 30.0
 _AT_ONCE = 1000
 
 PULL = re.compile(rb"PUB \$JS\.API\.CONSUMER\.MSG\.NEXT\.\S+ \S+ \d+\r\n([^\r\n]*)\r\n")
@@ -74,7 +74,7 @@ def sequences(messages: Iterable[JetStreamMsg]) -> list[int]:
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     """Ask the server again and again until `condition` holds."""
     try:
-        async with asyncio.timeout(LONG):
+        async with asyncio.timeout(2 * LONG):
             while not await condition():
                 await asyncio.sleep(0.01)
     except TimeoutError:
