@@ -227,3 +227,12 @@ def test_the_repr_shows_values_and_status() -> None:
 def test_headers_are_not_hashable() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(Headers())
+
+
+@pytest.mark.parametrize("blank", [b"\x1c", b"\x0b", b"\xc2\xa0"])
+def test_only_spaces_and_tabs_are_no_status(blank: bytes) -> None:
+    block = b"NATS/1.0 " + blank + b"\r\n\r\n"
+    assert has_status(block)
+    with pytest.raises(RemoteProtocolError, match="no number"):
+        parse_status(block)
+    assert not has_status(b"NATS/1.0 \t \r\n\r\n")

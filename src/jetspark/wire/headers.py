@@ -122,7 +122,7 @@ NO_HEADERS = Headers()
 
 def has_status(block: bytes) -> bool:
     """Whether a header block starts with a status: the server speaks, not a user."""
-    return block[8:9] == b" " and not block.partition(b"\r\n")[0][8:].isspace()
+    return block[8:9] == b" " and block.partition(b"\r\n")[0][8:].strip(b" \t") != b""
 
 
 def parse_status(block: bytes) -> tuple[int | None, str]:
@@ -136,12 +136,12 @@ def _parse_first_line(line: str) -> tuple[int | None, str]:
         raise RemoteProtocolError(
             f"the peer sent a header block that does not start with NATS/1.0: {line[:64]!r}"
         )
-    status, _, description = rest.strip().partition(" ")
+    status, _, description = rest.strip(" \t").partition(" ")
     if not status:
         return None, ""
     if not (status.isascii() and status.isdigit() and len(status) <= 9):
         raise RemoteProtocolError(f"the peer sent a header status that is no number: {line[:64]!r}")
-    return int(status), description.strip()
+    return int(status), description.strip(" \t")
 
 
 def encode_headers(headers: HeadersLike) -> bytes:
