@@ -27,6 +27,7 @@ from jetspark.jetstream.stream_config import RetentionPolicy, StorageType, Strea
 from jetspark.server import User, run
 from jetspark.wire.frames import PubFrame
 from tests.jetstream.support import cut_at, memory
+from tests.support.consuming import until
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
 
@@ -178,8 +179,11 @@ async def test_lists_go_on_beyond_the_first_page(js: JetStream) -> None:
             json.dumps({"name": name, "subjects": [name.lower()], "storage": "memory"}).encode(),
             reply="nobody.listens",
         )
-    await js.create_stream(memory("LAST", "last"))
-    names.add("LAST")
+
+    async def all_there() -> bool:
+        return (await js.account_info()).streams == len(names)
+
+    await until(all_there, "the streams, which the server creates in any order")
     listed = [name async for name in js.stream_names()]
     assert len(listed) == len(names)
     assert set(listed) == names
