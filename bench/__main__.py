@@ -7,7 +7,7 @@ import asyncio
 import importlib
 import platform
 
-SUITES = ("core", "jetstream", "publish")
+SUITES = ("core", "jetstream", "publish", "recovery")
 
 
 def main() -> None:

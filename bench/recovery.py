@@ -1,0 +1,100 @@
+"""How long it takes to go on after the server was killed: from the moment it is back to the next message."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+
+import jetspark
+import jetspark.server
+from jetspark import ConsumerConfig, StreamConfig
+
+
+async def run(arguments: Namespace) -> None:
+    """Kill and start one server under a fetch loop, an iterator, a handler and a windowed publisher."""
+    print(f"\nseconds from the server's return to the next message  ({arguments.rounds} kills each)")
+    for name, work in (
+        ("fetch", fetch),
+        ("messages()", messages),
+        ("consume()", consume),
+        ("publisher", publish),
+    ):
+        seconds = [await measure(work) for _ in range(arguments.rounds)]
+        print(f"  {name:<12} median {statistics.median(seconds):.2f}   longest {max(seconds):.2f}")
+
+
+async def measure(work: Callable[[jetspark.JetStream, list[float]], Awaitable[None]]) -> float:
+    with jetspark.server.run() as server:
+        async with jetspark.connect(server.url) as feeding, jetspark.connect(server.url) as nc:
+            js = feeding.jetstream()
+            stream = await js.create_stream(StreamConfig(name="R", subjects=["r"]))
+            await stream.create_consumer(ConsumerConfig(durable_name="c", ack_wait=1))
+            seen: list[float] = []
+            tasks = [asyncio.create_task(feed(js)), asyncio.create_task(work(nc.jetstream(), seen))]
+            while len(seen) < 50:
+                await asyncio.sleep(0.01)
+            server.kill()
+            await asyncio.to_thread(server.start)
+            back = time.monotonic()
+            async with asyncio.timeout(60):
+                while seen[-1] < back:
+                    await asyncio.sleep(0.005)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            return seen[-1] - back
+
+
+async def feed(js: jetspark.JetStream) -> None:
+    number = 0
+    while True:
+        number += 1
+        try:
+            await js.publish("r", b"x", msg_id=f"{number}")
+        except jetspark.Error:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.002)
+
+
+async def fetch(js: jetspark.JetStream, seen: list[float]) -> None:
+    consumer = await js.get_consumer("R", "c")
+    while True:
+        try:
+            batch = await consumer.fetch(10, expires=1.0)
+        except jetspark.Error:
+            await asyncio.sleep(0.05)
+            continue
+        batch.ack()
+        seen += [time.monotonic()] * len(batch)
+
+
+async def messages(js: jetspark.JetStream, seen: list[float]) -> None:
+    consumer = await js.get_consumer("R", "c")
+    async with consumer.messages(on_error=lambda error: None) as iterator:
+        async for message in iterator:
+            message.ack()
+            seen.append(time.monotonic())
+
+
+async def consume(js: jetspark.JetStream, seen: list[float]) -> None:
+    def handle(message: jetspark.JetStreamMsg) -> None:
+        message.ack()
+        seen.append(time.monotonic())
+
+    running = await (await js.get_consumer("R", "c")).consume(handle, on_error=lambda error: None)
+    await running.wait_closed()
+
+
+async def publish(js: jetspark.JetStream, seen: list[float]) -> None:
+    def note(future: asyncio.Future[jetspark.PubAck]) -> None:
+        if not future.cancelled() and future.exception() is None:
+            seen.append(time.monotonic())
+
+    async with js.publisher(max_pending=100) as publisher:
+        while True:
+            future = await publisher.send("r", b"x")
+            future.add_done_callback(note)
+            await asyncio.sleep(0.002)
