@@ -1,113 +1,116 @@
-"""NATS JetStream for Python and for Spark. The public names, nothing else."""
+"""NATS JetStream for Python and for Spark. The public names, nothing else.
+
+They are loaded when they are first used, so that what needs few of them, above all the command line, starts
+at once.
+"""
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jetspark._version import __version__
-from jetspark.client import Connection, connect
-from jetspark.core.connection import Statistics
-from jetspark.core.events import Event
-from jetspark.core.link import State
-from jetspark.core.message import Msg
-from jetspark.core.server_info import ServerInfo
-from jetspark.core.subscription import Subscription
-from jetspark.errors import (
-    APIError,
-    AuthorizationError,
-    BadRequest,
-    BatchPublishError,
-    ConnectionClosed,
-    ConnectionDraining,
-    ConnectionError,
-    ConnectionLost,
-    ConsumerDeleted,
-    ConsumerIsPush,
-    ConsumerNameInUse,
-    ConsumerNotFound,
-    Error,
-    ExceededLimit,
-    HeadersNotSupported,
-    InsufficientResources,
-    JetStreamError,
-    JetStreamNotEnabled,
-    JetStreamNotEnabledForAccount,
-    JetStreamUnavailable,
-    LeadershipChanged,
-    MaxPayloadError,
-    MessageNotFound,
-    MissedHeartbeat,
-    NoResponders,
-    NoServersError,
-    NoStreamForSubject,
-    NotJetStreamMessage,
-    OutboundBufferFull,
-    PermissionsViolation,
-    PinIdMismatch,
-    PublishError,
-    RemoteProtocolError,
-    ServerError,
-    ServerNotFound,
-    ServerShutdown,
-    ServerStartError,
-    SlowConsumer,
-    StaleConnection,
-    StatusError,
-    StreamFull,
-    StreamNameInUse,
-    StreamNotFound,
-    StreamSealed,
-    StreamSubjectOverlap,
-    SubscriptionClosed,
-    Timeout,
-    TLSError,
-    TooManyRequests,
-    UsageError,
-    WrongLastMsgId,
-    WrongLastSequence,
-)
-from jetspark.jetstream.advisory import Advisories
-from jetspark.jetstream.advisory_events import Advisory
-from jetspark.jetstream.batch import AtomicBatch
-from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.consumer_config import (
-    AckPolicy,
-    ConsumerConfig,
-    DeliverPolicy,
-    PriorityPolicy,
-    ReplayPolicy,
-)
-from jetspark.jetstream.consuming import Consuming, Messages
-from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.dead_letters import DeadLetter
-from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo, StreamState
-from jetspark.jetstream.message import Batch, JetStreamMsg, ack_all
-from jetspark.jetstream.metadata import Metadata, SequencePair
-from jetspark.jetstream.ordered import OrderedConsumer
-from jetspark.jetstream.publisher import Publisher
-from jetspark.jetstream.requests import PubAck
-from jetspark.jetstream.stored import StoredMessage
-from jetspark.jetstream.stream import Stream
-from jetspark.jetstream.stream_config import (
-    DiscardPolicy,
-    ExternalStream,
-    PersistMode,
-    Placement,
-    RePublish,
-    RetentionPolicy,
-    StorageType,
-    StoreCompression,
-    StreamConfig,
-    StreamConsumerLimits,
-    StreamSource,
-    SubjectTransform,
-)
-from jetspark.wire.headers import Headers
 
 if TYPE_CHECKING:
     from jetspark import blocking, server
+    from jetspark.client import Connection, connect
+    from jetspark.core.connection import Statistics
+    from jetspark.core.events import Event
+    from jetspark.core.link import State
+    from jetspark.core.message import Msg
+    from jetspark.core.server_info import ServerInfo
+    from jetspark.core.subscription import Subscription
+    from jetspark.errors import (
+        APIError,
+        AuthorizationError,
+        BadRequest,
+        BatchPublishError,
+        ConnectionClosed,
+        ConnectionDraining,
+        ConnectionError,
+        ConnectionLost,
+        ConsumerDeleted,
+        ConsumerIsPush,
+        ConsumerNameInUse,
+        ConsumerNotFound,
+        Error,
+        ExceededLimit,
+        HeadersNotSupported,
+        InsufficientResources,
+        JetStreamError,
+        JetStreamNotEnabled,
+        JetStreamNotEnabledForAccount,
+        JetStreamUnavailable,
+        LeadershipChanged,
+        MaxPayloadError,
+        MessageNotFound,
+        MissedHeartbeat,
+        NoResponders,
+        NoServersError,
+        NoStreamForSubject,
+        NotJetStreamMessage,
+        OutboundBufferFull,
+        PermissionsViolation,
+        PinIdMismatch,
+        PublishError,
+        RemoteProtocolError,
+        ServerError,
+        ServerNotFound,
+        ServerShutdown,
+        ServerStartError,
+        SlowConsumer,
+        StaleConnection,
+        StatusError,
+        StreamFull,
+        StreamNameInUse,
+        StreamNotFound,
+        StreamSealed,
+        StreamSubjectOverlap,
+        SubscriptionClosed,
+        Timeout,
+        TLSError,
+        TooManyRequests,
+        UsageError,
+        WrongLastMsgId,
+        WrongLastSequence,
+    )
+    from jetspark.jetstream.advisory import Advisories
+    from jetspark.jetstream.advisory_events import Advisory
+    from jetspark.jetstream.batch import AtomicBatch
+    from jetspark.jetstream.consumer import Consumer
+    from jetspark.jetstream.consumer_config import (
+        AckPolicy,
+        ConsumerConfig,
+        DeliverPolicy,
+        PriorityPolicy,
+        ReplayPolicy,
+    )
+    from jetspark.jetstream.consuming import Consuming, Messages
+    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.dead_letters import DeadLetter
+    from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo, StreamState
+    from jetspark.jetstream.message import Batch, JetStreamMsg, ack_all
+    from jetspark.jetstream.metadata import Metadata, SequencePair
+    from jetspark.jetstream.ordered import OrderedConsumer
+    from jetspark.jetstream.publisher import Publisher
+    from jetspark.jetstream.requests import PubAck
+    from jetspark.jetstream.stored import StoredMessage
+    from jetspark.jetstream.stream import Stream
+    from jetspark.jetstream.stream_config import (
+        DiscardPolicy,
+        ExternalStream,
+        PersistMode,
+        Placement,
+        RePublish,
+        RetentionPolicy,
+        StorageType,
+        StoreCompression,
+        StreamConfig,
+        StreamConsumerLimits,
+        StreamSource,
+        SubjectTransform,
+    )
+    from jetspark.wire.headers import Headers
 
 __all__ = [
     "APIError",
@@ -215,9 +218,55 @@ __all__ = [
     "server",
 ]
 
+#: Where the names come from, in the order in which they are looked for; each module lists its own.
+_HOMES: Final = (
+    "errors",
+    "client",
+    "core.connection",
+    "core.events",
+    "core.link",
+    "core.message",
+    "core.server_info",
+    "core.subscription",
+    "jetstream.advisory",
+    "jetstream.advisory_events",
+    "jetstream.batch",
+    "jetstream.consumer",
+    "jetstream.consumer_config",
+    "jetstream.consuming",
+    "jetstream.context",
+    "jetstream.dead_letters",
+    "jetstream.info",
+    "jetstream.message",
+    "jetstream.metadata",
+    "jetstream.ordered",
+    "jetstream.publisher",
+    "jetstream.requests",
+    "jetstream.stored",
+    "jetstream.stream",
+    "jetstream.stream_config",
+    "wire.headers",
+)
+#: Parts that are used under their own name.
+_PARTS: Final = ("blocking", "client", "core", "errors", "jetstream", "server", "wire")
 
-def __getattr__(name: str) -> ModuleType:
-    """Load `jetspark.server` and `jetspark.blocking` when they are first used."""
-    if name in ("blocking", "server"):
-        return importlib.import_module(f"jetspark.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+if not TYPE_CHECKING:  # A type checker that sees it would accept any name.
+
+    def __getattr__(name: str) -> object:
+        """Load a public name, or a part of the package, when it is first used."""
+        if name in _PARTS:
+            if name not in ("errors", "server"):
+                importlib.import_module("jetspark.client")  # with all that the layers below it hold
+            return importlib.import_module(f"jetspark.{name}")
+        if name in __all__:
+            for home in _HOMES:
+                module = importlib.import_module(f"jetspark.{home}")
+                if name in module.__all__:
+                    value = globals()[name] = getattr(module, name)
+                    return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
