@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final, cast
+from typing import ClassVar, Final, TypeAlias, cast
 
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionLost, RemoteProtocolError, Timeout
 from jetspark.wire.parser import AnyFrame, Parser
 
-__all__ = ["Transport"]
+__all__ = ["Tap", "Transport"]
+
+#: Sees bytes: whether they are sent, and the bytes, of which received ones come in any split.
+Tap: TypeAlias = Callable[[bool, bytes], None]
 
 #: Bytes in asyncio's own buffer at which writing pauses. What waits beyond stays in the outbox,
 #: where it survives a reconnect.
@@ -26,7 +29,11 @@ _HIGH_WATER: Final = 512 * 1024
 class Transport(asyncio.Protocol):
     """Reads frames, writes bytes. `on_lost` is called once, when the connection is gone."""
 
+    #: Makes a tap for each new transport, for who wants to see the protocol; it must not raise.
+    tap: ClassVar[Callable[[], Tap] | None] = None
+
     def __init__(self) -> None:
+        self._tap = Transport.tap() if Transport.tap is not None else None
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
         self._transport: asyncio.Transport | None = None
@@ -58,6 +65,8 @@ class Transport(asyncio.Protocol):
         """Write bytes; never blocks. Look at `writable` before writing much."""
         if self._transport is not None and not self.closed.done():
             self.bytes_sent += len(data)
+            if self._tap is not None:
+                self._tap(True, data)
             self._transport.write(data)
 
     async def next_frame(self, deadline: float) -> AnyFrame:
@@ -103,6 +112,8 @@ class Transport(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.bytes_received += len(data)
+        if self._tap is not None:
+            self._tap(False, data)
         try:
             frames = self._parser.feed(data)
             if frames:

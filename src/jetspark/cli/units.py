@@ -1,0 +1,129 @@
+"""Durations, sizes and times, as people write and read them. Pure, except that times can be relative to now.
+
+`30s`, `1h30m`, `7d`: seconds. `10MB`, `64k`: bytes, in steps of 1024 as everywhere in NATS. Times are ISO
+8601, local without a zone, or a duration: so long ago.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+__all__ = [
+    "count",
+    "duration",
+    "limit",
+    "moment",
+    "show_bytes",
+    "show_count",
+    "show_duration",
+    "show_rate",
+    "show_time",
+    "size",
+]
+
+_SECONDS: Final = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 604800.0,
+    "y": 31536000.0,
+}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|[smhdwy])")
+_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_STEPS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def duration(text: str) -> float:
+    """Seconds: `30s`, `10m`, `1h30m`, `250ms`, `7d`, `1y`, or `0`. Raises ValueError."""
+    stripped = text.strip().lower()
+    if stripped == "0":
+        return 0.0
+    if _WHOLE.fullmatch(stripped) is None:
+        raise ValueError(f"{text!r} is no duration; write it like 30s, 10m, 1h30m or 7d")
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(stripped))
+
+
+def size(text: str) -> int:
+    """Bytes: `512`, `64k`, `10MB`, `1.5GiB`. Raises ValueError."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no size; write it like 512, 64KB, 10MB or 1GB")
+    return round(float(found[1]) * (1 << 10 * _STEPS[found[2].lower()]))
+
+
+def limit(text: str) -> int:
+    """As `size`, with -1 for no limit."""
+    return -1 if text.strip() in ("-1", "unlimited") else size(text)
+
+
+def count(text: str) -> int:
+    """A number of things, `1_000_000` or `1,000,000` too; -1 is no limit. Raises ValueError."""
+    digits = text.strip().replace("_", "").replace(",", "")
+    if re.fullmatch(r"-?\d+", digits) is None:
+        raise ValueError(f"{text!r} is no whole number")
+    return int(digits)
+
+
+def moment(text: str) -> datetime:
+    """A time: ISO 8601, or so long ago, like `1h`. Raises ValueError."""
+    try:
+        return datetime.now(UTC) - timedelta(seconds=duration(text))
+    except ValueError:
+        pass
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write 2026-01-31T12:00:00Z, or 1h for an hour ago") from None
+    return time.astimezone(UTC)
+
+
+def show_duration(seconds: float) -> str:
+    """`1h30m`; the two largest units."""
+    if seconds <= 0:
+        return "0s"
+    if seconds < 1:
+        for unit in ("ms", "us"):
+            if seconds >= _SECONDS[unit]:
+                return f"{seconds / _SECONDS[unit]:.3g}{unit}"
+        return f"{seconds / 1e-9:.0f}ns"
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    parts: list[str] = []
+    left = round(seconds)
+    for unit in ("y", "d", "h", "m", "s"):
+        number, left = divmod(left, int(_SECONDS[unit]))
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts[:2])
+
+
+def show_bytes(number: int) -> str:
+    """`1.5 MiB`."""
+    amount = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024:
+            return f"{number} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def show_count(number: int) -> str:
+    """`1,234,567`."""
+    return f"{number:,}"
+
+
+def show_rate(number: int, seconds: float) -> str:
+    """How many a second."""
+    return f"{number / max(seconds, 1e-9):,.0f}"
+
+
+def show_time(time: datetime | None) -> str:
+    """The local time, to the second."""
+    return "never" if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M:%S")
