@@ -112,6 +112,9 @@ def describe(error: BaseException) -> tuple[str, int]:
     """The line for an error, and the exit code."""
     if isinstance(error, Failure):
         return _line(str(error), error.hint), error.code
+    if isinstance(error, errors.PublishError) and isinstance(error.__cause__, errors.Error):
+        line, code = describe(error.__cause__)
+        return f"{error.failed:,} messages are not stored: {line}", code
     if isinstance(error, errors.Error):
         message = str(error.args[0]) if error.args else type(error).__name__
         for kind, code, own_hint in _TABLE:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 #: Choices that are longer are listed in the help, which has room for them.
-_WIDEST: Final = 14
+_WIDEST: Final = 8
 
 StreamName: TypeAlias = Annotated[
     str, typer.Argument(metavar="STREAM", help="Name of the stream.", autocompletion=stream_names)

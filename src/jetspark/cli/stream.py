@@ -8,14 +8,13 @@ import typer
 
 from jetspark.cli import stream_options
 from jetspark.cli.command import Run, command, group
-from jetspark.cli.escape import on_a_line, payload
 from jetspark.cli.failure import Exit, Failure
+from jetspark.cli.messages import show_stored
 from jetspark.cli.output import Output
 from jetspark.cli.parameters import Force, StreamName, option, words
 from jetspark.cli.plain import plain, stored
 from jetspark.cli.units import count, duration, limit, show_bytes, show_count, show_duration, show_time
 from jetspark.jetstream.info import StreamInfo
-from jetspark.jetstream.stored import StoredMessage
 from jetspark.jetstream.stream_config import RetentionPolicy, StorageType, StreamConfig
 
 #: Limits that `add` asks for.
@@ -183,7 +182,7 @@ async def get(
     elif raw:
         run.out.raw(message.data)
     else:
-        show_message(run.out, message)
+        show_stored(run.out, message)
 
 
 @command(
@@ -266,19 +265,6 @@ async def rm(run: Run, stream: StreamName, force: Force = False) -> None:
         run.out.value({"stream": stream, "deleted": True})
     else:
         run.out.text(f"Deleted stream {stream}")
-
-
-def show_message(out: Output, message: StoredMessage) -> None:
-    """A stored message, as the `nats` CLI shows it."""
-    when = message.timestamp.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f %z")
-    out.text(f"Item: {message.stream}#{message.sequence} received {when} on Subject {message.subject}")
-    if message.headers:
-        out.text()
-        for name, values in message.headers.multi_items():
-            for value in values:
-                out.text(f"  {on_a_line(name)}: {on_a_line(value)}", safe=True)
-    out.text()
-    out.text(payload(message.data), safe=True)
 
 
 def _show_info(out: Output, info: StreamInfo, heading: str) -> None:
