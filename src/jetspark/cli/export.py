@@ -18,7 +18,7 @@ from typing import Annotated, Final, NamedTuple
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.export_files import Row, open_writer, row
 from jetspark.cli.failure import Exit, Failure
-from jetspark.cli.parameters import Force, StreamName, checked, choice, option, words
+from jetspark.cli.parameters import Force, StreamName, checked, one_of, option, words
 from jetspark.cli.units import moment, show_bytes, show_count, show_rate
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.ordered import OrderedConsumer
@@ -34,10 +34,6 @@ _ROWS: Final = 50_000
 _ROW_BYTES: Final = 32 * 1024 * 1024
 #: Seconds of silence after which it is asked whether anything is still to come: a purge is silent.
 _SILENCE: Final = 2.0
-
-_Format: Final = choice(
-    "--format", choices=("jsonl", "parquet"), help="By default what the file's name says."
-)
 
 
 class _Range(NamedTuple):
@@ -73,7 +69,15 @@ async def export(
         Path | None,
         option("--output", "-o", metavar="FILE", help="The file; without it, JSON lines to stdout."),
     ] = None,
-    kind: _Format = None,
+    kind: Annotated[
+        str | None,
+        option(
+            "--format",
+            metavar="jsonl|parquet",
+            parser=one_of("jsonl", "parquet"),
+            help="By default what the file's name says.",
+        ),
+    ] = None,
     first: Annotated[
         int | None, option("--start-sequence", metavar="SEQUENCE", min=1, help="From here on.")
     ] = None,
@@ -200,7 +204,7 @@ async def _looked_up(stream: Stream, wanted: _Range) -> AsyncGenerator[list[Row]
         return
     if not stream.config.allow_direct:
         raise Failure(
-            f"stream {stream.name} is a {stream.config.retention} stream, and can only be read by direct gets",
+            f"{stream.name} is a {stream.config.retention} stream, and can only be read by direct gets",
             f"Allow them with `jetspark stream edit {stream.name} --allow-direct`",
         )
     subject = wanted.subjects[0] if len(wanted.subjects) == 1 else None

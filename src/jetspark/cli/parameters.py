@@ -22,6 +22,7 @@ __all__ = [
     "limit_option",
     "many",
     "moment_option",
+    "one_of",
     "option",
     "pairs",
     "size_option",
@@ -61,12 +62,8 @@ def flag(*flags: str, help: str) -> Any:
     return Annotated[bool | None, option(*flags, help=help)]
 
 
-def choice(*flags: str, help: str, choices: Iterable[str], synonyms: dict[str, str] | None = None) -> Any:
-    """The annotation of an option that takes one of several words."""
-    accepted = list(choices)
-    metavar = "|".join(accepted)
-    if len(metavar) > _WIDEST:
-        metavar, help = "WORD", f"{help} One of {', '.join(accepted)}."
+def one_of(*accepted: str, synonyms: dict[str, str] | None = None) -> Callable[[str], str]:
+    """A parser that takes one of several words."""
 
     def parse(text: str) -> str:
         lowered = text.strip().lower()
@@ -75,12 +72,28 @@ def choice(*flags: str, help: str, choices: Iterable[str], synonyms: dict[str, s
             raise typer.BadParameter(f"{text!r} is none of {', '.join(accepted)}")
         return chosen
 
+    return parse
+
+
+def choice(*flags: str, help: str, choices: Iterable[str], synonyms: dict[str, str] | None = None) -> Any:
+    """The annotation of an option that takes one of several words."""
+    accepted = list(choices)
+    metavar = "|".join(accepted)
+    if len(metavar) > _WIDEST:
+        metavar, help = "WORD", f"{help} One of {', '.join(accepted)}."
+
     def complete(incomplete: str) -> list[str]:
         return [each for each in accepted if each.startswith(incomplete)]
 
     return Annotated[
         str | None,
-        option(*flags, help=help, metavar=metavar, parser=parse, autocompletion=complete),
+        option(
+            *flags,
+            help=help,
+            metavar=metavar,
+            parser=one_of(*accepted, synonyms=synonyms),
+            autocompletion=complete,
+        ),
     ]
 
 

@@ -62,7 +62,8 @@ def parse_metadata(reply: bytes) -> Metadata:
     if not fields or tokens[0] != b"$JS" or tokens[1] != b"ACK":
         raise _refused(reply)
     stream, consumer, *numbers = fields
-    if not all(number.isdigit() and len(number) <= _DIGITS for number in numbers):
+    # All at once: this runs for every message that an ordered consumer or an export looks at.
+    if not (all(numbers) and b"".join(numbers).isdigit() and max(map(len, numbers)) <= _DIGITS):
         raise _refused(reply)
     delivered, stream_sequence, consumer_sequence, timestamp, pending = map(int, numbers)
     return Metadata(
