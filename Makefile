@@ -48,7 +48,7 @@ bench: $(BENCH) ## measure jetspark beside its peers (ARGS is passed on)
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PIP) install uv
 	$(COMPILE) --group build -o requirements/build.lock $(ARGS)
-	$(COMPILE) pyproject.toml --extra server --group dev -c requirements/build.lock \
+	$(COMPILE) pyproject.toml --extra server --extra cli --group dev -c requirements/build.lock \
 	    -o requirements/dev.lock $(ARGS)
 	$(COMPILE) --group bench -c requirements/dev.lock -o requirements/bench.lock $(ARGS)
 

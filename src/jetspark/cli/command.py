@@ -15,16 +15,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_type_hints
 
 import typer
 
-from jetspark.cli.failure import Exit, Failure
+from jetspark.cli.failure import CONNECT, Exit, Failure
 from jetspark.cli.output import Output
 from jetspark.cli.settings import COMMON, Settings
-from jetspark.errors import AuthorizationError, Error, UsageError
+from jetspark.errors import AuthorizationError, Error, TLSError, UsageError
 
 if TYPE_CHECKING:
     from jetspark import Connection, JetStream
@@ -59,25 +59,22 @@ class Run:
             **self.settings.connect_options(ask),
             **options,
         }
-        if self.settings.trace:
-            from jetspark.cli.trace import show_protocol  # noqa: PLC0415
-
-            show_protocol()
         servers = given.pop("servers")
-        try:
-            nc = await jetspark.connect(servers, **given)
-        except (AuthorizationError, UsageError):
-            raise
-        except Error as error:
-            raise Failure(
-                str(error.args[0]),
-                "Is nats-server running there? Say where with --server, NATS_URL or --context",
-                Exit.UNREACHABLE,
-            ) from error
-        try:
-            yield nc
-        finally:
-            await nc.close()
+        with ExitStack() as stack:
+            if self.settings.trace:
+                from jetspark.cli.trace import protocol_shown  # noqa: PLC0415
+
+                stack.enter_context(protocol_shown())
+            try:
+                nc = await jetspark.connect(servers, **given)
+            except (AuthorizationError, UsageError, TLSError):
+                raise
+            except Error as error:
+                raise Failure(str(error.args[0]), CONNECT, Exit.UNREACHABLE) from error
+            try:
+                yield nc
+            finally:
+                await nc.close()
 
     @asynccontextmanager
     async def jetstream(self) -> AsyncIterator[JetStream]:
@@ -157,21 +154,29 @@ def _literal(line: str) -> str:
 
 
 def _execute(function: Callable[..., Any], run: Run, arguments: dict[str, Any]) -> None:
-    # What the library logs is raised or said here in other words.
-    logger = logging.getLogger("jetspark")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
     try:
-        if inspect.iscoroutinefunction(function):
-            asyncio.run(_cancelled_by_sigterm(function(run, **arguments)))
-        else:
-            function(run, **arguments)
+        with _without_log():
+            if inspect.iscoroutinefunction(function):
+                asyncio.run(_cancelled_by_sigterm(function(run, **arguments)))
+            else:
+                function(run, **arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_stdout()
         raise typer.Exit(Exit.BROKEN_PIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """What the library logs is raised, or said here in other words."""
+    logger = logging.getLogger("jetspark")
+    was, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was
 
 
 async def _cancelled_by_sigterm(work: Coroutine[Any, Any, None]) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from jetspark import errors
 from jetspark.cli.escape import on_a_line
 
-__all__ = ["Exit", "Failure", "describe"]
+__all__ = ["CONNECT", "Exit", "Failure", "describe"]
 
 
 class Exit(enum.IntEnum):
@@ -49,7 +49,8 @@ _CREDENTIALS: Final = (
     "`jetspark doctor` looks closer"
 )
 _PERMISSIONS: Final = "The user needs this subject in its permissions, or use another --context"
-_CONNECT: Final = "Is nats-server running there? Say where with --server, NATS_URL or --context"
+#: What to do when no server answers.
+CONNECT: Final = "Is nats-server running there? Say where with --server, NATS_URL or --context"
 
 # The first class that fits decides. None leaves the hint to the error itself.
 _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
@@ -86,9 +87,9 @@ _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
     (errors.JetStreamNotEnabled, Exit.FAILED, None),
     (errors.ServerNotFound, Exit.FAILED, None),
     (errors.TLSError, Exit.UNREACHABLE, "Check --tlsca, --tlscert and --tlskey, and the certificate's name"),
-    (errors.NoServersError, Exit.UNREACHABLE, _CONNECT),
+    (errors.NoServersError, Exit.UNREACHABLE, CONNECT),
     (errors.ConnectionClosed, Exit.UNREACHABLE, None),
-    (errors.ConnectionError, Exit.UNREACHABLE, _CONNECT),
+    (errors.ConnectionError, Exit.UNREACHABLE, CONNECT),
     (errors.UsageError, Exit.USAGE, None),
     (errors.Error, Exit.FAILED, None),
 )

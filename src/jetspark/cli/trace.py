@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -24,16 +26,21 @@ from jetspark.wire.frames import (
 )
 from jetspark.wire.parser import AnyFrame, Parser
 
-__all__ = ["show_protocol"]
+__all__ = ["protocol_shown"]
 
 #: How much of a payload is shown.
 _SHOWN: Final = 200
 _SECRET: Final = ("pass", "auth_token", "jwt", "sig")
 
 
-def show_protocol() -> None:
-    """From now on show what new connections send and receive."""
+@contextmanager
+def protocol_shown() -> Iterator[None]:
+    """Show what connections send and receive that are made in this context."""
     Transport.tap = _Tracer
+    try:
+        yield
+    finally:
+        Transport.tap = None
 
 
 class _Tracer:
