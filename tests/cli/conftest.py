@@ -85,16 +85,19 @@ def guarded_server() -> Iterator[Server]:
     """A server with users: `admin` may do everything, `guest` nothing of JetStream."""
     users = (
         User(user="admin", password="admin-secret"),
-        User(user="guest", password="guest-secret", publish_deny=["$JS.>", "closed.>"], subscribe_deny=["$JS.>"]),
+        User(
+            user="guest",
+            password="guest-secret",
+            publish_deny=["$JS.>", "closed.>"],
+            subscribe_deny=["$JS.>"],
+        ),
     )
     with Server(users=users) as running:
         yield running
 
 
 @pytest.fixture
-def guest(
-    guarded_server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Cli:
+def guest(guarded_server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs commands as a user who may do nothing of JetStream."""
     monkeypatch.setenv("NATS_URL", guarded_server.url)
     monkeypatch.setenv("NATS_USER", "guest")

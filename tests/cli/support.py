@@ -1,4 +1,4 @@
-"""Running commands: in this process where that is enough, as a process where it matters, and on a terminal."""
+"""Running commands: in this process where that is enough, as a process where it matters, on a terminal."""
 
 from __future__ import annotations
 

@@ -12,7 +12,16 @@ def test_add_creates_a_stream_and_shows_it(cli: Cli, name: str) -> None:
         *("stream", "add", name, "--subjects", f"{name}.a,{name}.b", "--subjects", f"{name}.c.>"),
         *("--max-age", "1y", "--max-bytes", "10MB", "--max-msgs", "1_000", "--max-msg-size", "64k"),
         *("--storage", "memory", "--retention", "work", "--discard", "new", "--dupe-window", "30s"),
-        *("--replicas", "1", "--no-ack", "--no-direct", "--description", "For tests", "--metadata", "team=a=b"),
+        *(
+            "--replicas",
+            "1",
+            "--no-ack",
+            "--no-direct",
+            "--description",
+            "For tests",
+            "--metadata",
+            "team=a=b",
+        ),
     )
     lines = [line.strip() for line in result.out.splitlines()]
     assert lines[0] == f"Stream {name} was created"
@@ -78,7 +87,16 @@ def test_add_says_what_is_wrong_with_an_option(
 def test_ls_lists_streams_as_table_names_and_json(cli: Cli, stream: str) -> None:
     cli("pub", f"{stream.lower()}.x", "hello")
     header, *rows = cli("stream", "ls").out.splitlines()
-    assert header.split() == ["Name", "Subjects", "Storage", "Messages", "Size", "Consumers", "Last", "message"]
+    assert header.split() == [
+        "Name",
+        "Subjects",
+        "Storage",
+        "Messages",
+        "Size",
+        "Consumers",
+        "Last",
+        "message",
+    ]
     row = next(row for row in rows if row.startswith(stream))
     assert row.split()[:4] == [stream, f"{stream.lower()}.>", "file", "1"]
     assert stream in cli("stream", "ls", "--names").out.splitlines()
@@ -133,7 +151,9 @@ def test_get_without_such_a_message_fails(cli: Cli, stream: str) -> None:
 def test_purge_deletes_messages(cli: Cli, stream: str) -> None:
     cli("pub", f"{stream.lower()}.a", "x", "--count", 5)
     cli("pub", f"{stream.lower()}.b", "x", "--count", 5)
-    assert cli.json("stream", "purge", stream, "--subject", f"{stream.lower()}.a", "--keep", 1, "--force") == {
+    assert cli.json(
+        "stream", "purge", stream, "--subject", f"{stream.lower()}.a", "--keep", 1, "--force"
+    ) == {
         "stream": stream,
         "purged": 4,
     }

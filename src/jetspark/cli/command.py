@@ -15,24 +15,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
 from jetspark.cli.failure import CONNECT, Exit, Failure
 from jetspark.cli.output import Output
 from jetspark.cli.settings import COMMON, Settings
+from jetspark.cli.signatures import Options, as_parameters, take_options
 from jetspark.errors import AuthorizationError, Error, TLSError, UsageError
 
 if TYPE_CHECKING:
     from jetspark import Connection, JetStream
 
-__all__ = ["Options", "Run", "as_parameters", "command", "group", "single", "take_options"]
-
-#: Options by their names in Python: annotation for typer, and default.
-Options: TypeAlias = Mapping[str, tuple[Any, object]]
+__all__ = ["Run", "command", "group", "single"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -131,22 +129,6 @@ def command(
         return function
 
     return register
-
-
-def as_parameters(options: Options) -> list[inspect.Parameter]:
-    """Options as the parameters of a function."""
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-
-
-def take_options(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
-    """Let a function of any keywords have these, and `ctx`, in the eyes of typer."""
-    ctx = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    every = [ctx, *parameters]
-    function.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
 
 
 def _literal(line: str) -> str:

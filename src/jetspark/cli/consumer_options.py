@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import typer
 
-from jetspark.cli.command import Options
 from jetspark.cli.parameters import (
     choice,
     count_option,
@@ -19,6 +18,7 @@ from jetspark.cli.parameters import (
     words,
 )
 from jetspark.cli.position import Deliver
+from jetspark.cli.signatures import Options
 from jetspark.cli.units import duration
 from jetspark.jetstream.consumer_config import AckPolicy, ReplayPolicy
 

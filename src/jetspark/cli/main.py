@@ -16,9 +16,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jetspark._version import __version__
-from jetspark.cli.command import as_parameters, take_options
 from jetspark.cli.failure import Exit, Failure, describe
 from jetspark.cli.settings import COMMON, Settings
+from jetspark.cli.signatures import as_parameters, take_options
 
 __all__ = ["TREE", "Row", "main"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jetspark.cli.command import Options
 from jetspark.cli.parameters import (
     choice,
     count_option,
@@ -16,6 +15,7 @@ from jetspark.cli.parameters import (
     word,
     words,
 )
+from jetspark.cli.signatures import Options
 from jetspark.jetstream.stream_config import (
     DiscardPolicy,
     Placement,

@@ -19,7 +19,7 @@ import typer
 
 __all__ = ["Template", "Verbatim"]
 
-_PLACE: Final = re.compile(r"\{\{\s*\.?(\w+)((?:\s+\S+)*?)\s*\}\}")
+_PLACE: Final = re.compile(r"\{\{\s*\.?(\w+)((?:\s+[^\s{}]+)*)\s*\}\}")
 _LETTERS: Final = string.ascii_letters + string.digits
 
 

@@ -1,0 +1,173 @@
+"""`jetspark events` and `jetspark dead-letters`, against the real server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from jetspark.server import Server
+from tests.cli.support import Cli, Process
+
+
+def listening(process: Callable[..., Process], *arguments: object) -> Process:
+    """`jetspark events`, when it hears everything."""
+    running = process("events", *arguments, "--trace")
+    assert running.popen.stderr is not None
+    for _ in range(2):  # the answers to the connect, and to the flush after the subscription
+        while b"<<< PONG" not in (line := running.popen.stderr.readline()):
+            assert line, "it never subscribed"
+    return running
+
+
+@pytest.fixture
+def letters(server: Server, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of its own where consumer WORK of stream WQ gave up messages 1 and 3, and ADVISORIES knows."""
+    monkeypatch.setenv("NATS_URL", server.url)
+    cli("stream", "add", "ADVISORIES", "--subjects", "$JS.EVENT.ADVISORY.>", "--max-age", "1d")
+    cli("stream", "add", "WQ", "--subjects", "workq.>", "--retention", "work")
+    cli("consumer", "add", "WQ", "WORK", "--wait", "1s", "--max-deliver", "1")
+    cli("pub", "workq.jobs", '{"job":"{{Count}}"}', "-H", "Team:a", "--count", 3, "--msg-id", "j{{Count}}")
+    cli("consumer", "next", "WQ", "WORK", "--nak")
+    cli("consumer", "next", "WQ", "WORK")
+    cli("consumer", "next", "WQ", "WORK", "--term")
+    # The server says that a message was delivered too often when it would deliver it again.
+    cli("consumer", "next", "WQ", "WORK", "--wait", "100ms")
+
+
+def test_events_are_shown_as_in_the_blog(process: Callable[..., Process], cli: Cli, stream: str) -> None:
+    cli("consumer", "add", stream, "WORK", "--wait", "1s", "--max-deliver", "1")
+    cli("pub", f"{stream.lower()}.jobs", "x")
+    running = listening(process, "--kind", "max_deliver", "--stream", stream, "--count", 1)
+    cli("consumer", "next", stream, "WORK", "--nak")
+    cli("consumer", "next", stream, "WORK", "--wait", "100ms")
+    result = running.end()
+    assert result.code == 0
+    title, *rest = result.out.splitlines()
+    assert re.fullmatch(r"\[\d\d:\d\d:\d\d\] \[\w{22}\] Delivery Attempts Exceeded", title)
+    assert rest == [f"         Consumer: {stream} > WORK", "  Stream Sequence: 1", "       Deliveries: 1", ""]
+
+
+def test_events_come_as_json_and_only_those_that_were_asked_for(
+    process: Callable[..., Process], cli: Cli, name: str
+) -> None:
+    running = listening(
+        process, "--kind", "stream_action,consumer_action", "--stream", name, "--json", "--count", 3
+    )
+    cli("stream", "add", f"{name}2", "--subjects", f"{name}2")
+    cli("stream", "add", name, "--subjects", name)
+    cli("consumer", "add", name, "c")
+    cli("stream", "rm", name, "--force")
+    first, second, third = running.end().records
+    assert (first["kind"], first["stream"], first["action"]) == ("stream_action", name, "create")
+    assert (second["kind"], second["consumer"]) == ("consumer_action", "c")
+    assert third["action"] == "delete"
+    assert set(first) >= {"type", "id", "timestamp"}
+
+
+def test_events_end_when_none_come(cli: Cli, name: str) -> None:
+    assert cli("events", "--stream", name, "--wait", "100ms").out == ""
+
+
+def test_an_unknown_kind_is_refused_with_those_there_are(cli: Cli) -> None:
+    line = cli.fails("events", "--kind", "surprise", code=2)
+    assert "'surprise' is none. Known are max_deliver, nak, terminated" in line
+    assert "is not about a stream" in cli.fails("events", "--kind", "api_audit", "--stream", "X", code=2)
+
+
+@pytest.mark.usefixtures("letters")
+class TestDeadLetters:
+    """With two dead letters of three messages."""
+
+    def test_ls_lists_them(self, cli: Cli) -> None:
+        header, *rows = cli("dead-letters", "ls", "WQ", "WORK").out.splitlines()
+        assert header.split() == [
+            "Sequence",
+            "Given",
+            "up",
+            "Kind",
+            "Deliveries",
+            "Reason",
+            "Subject",
+            "Size",
+        ]
+        # The stream, a work queue, has let go of what was terminated.
+        found = {int(row.split()[0]): row for row in rows}
+        assert "max_deliveries" in found[1]
+        assert "workq.jobs" in found[1]
+        assert "gone from the stream" in found[3]
+        records = cli.json("dead-letters", "ls", "WQ", "WORK", "--since", "1h")
+        assert {record["sequence"]: record["kind"] for record in records} == {
+            1: "max_deliveries",
+            3: "terminated",
+        }
+        assert (
+            next(record["message"]["data"] for record in records if record["sequence"] == 1) == '{"job":"1"}'
+        )
+
+    def test_ls_since_the_future_is_empty(self, cli: Cli) -> None:
+        assert cli.json("dead-letters", "ls", "WQ", "WORK", "--since", "2099-01-01T00:00:00Z") == []
+
+    def test_show_shows_one(self, cli: Cli) -> None:
+        text = cli("dead-letters", "show", "WQ", "WORK", 1).out
+        assert "Kind: max_deliveries" in text
+        assert "Item: WQ#1 received" in text
+        assert '{"job":"1"}' in text
+        assert "is gone from the stream" in cli("dead-letters", "show", "WQ", "WORK", 3).out
+        assert cli.json("dead-letters", "show", "WQ", "WORK", 1)["deliveries"] == 1
+        line = cli.fails("dead-letters", "show", "WQ", "WORK", 2, code=4)
+        assert "has no dead letter 2" in line
+
+    def test_replay_publishes_it_again_once(self, cli: Cli) -> None:
+        assert cli("dead-letters", "replay", "WQ", "WORK", 1).out == "WQ#1 -> WQ#4\n"
+        assert cli("dead-letters", "replay", "WQ", "WORK", 1).out == "WQ#1 -> WQ#4, which it had already\n"
+        record = cli.json("stream", "get", "WQ", 4)
+        assert (record["subject"], record["data"]) == ("workq.jobs", '{"job":"1"}')
+        assert record["headers"]["Team"] == ["a"]
+        assert record["headers"]["Jetspark-Replayed-From"] == ["WQ#1"]
+        assert record["headers"]["Nats-Msg-Id"] == ["replay/WQ/WORK/1"]
+
+    def test_replay_of_all_asks_and_can_delete_the_old_ones(self, cli: Cli) -> None:
+        assert "Add --force" in cli.fails("dead-letters", "replay", "WQ", "WORK", "--all", code=2)
+        result = cli(
+            "dead-letters",
+            "replay",
+            "WQ",
+            "WORK",
+            "--all",
+            "--delete",
+            "--force",
+            "--to",
+            "workq.again",
+            "--json",
+        )
+        assert result.json["gone"] == 1
+        (replayed,) = result.json["replayed"]
+        assert (replayed["from"], replayed["sequence"], replayed["subject"]) == (1, 4, "workq.again")
+        assert "no message found" in cli.fails("stream", "get", "WQ", 1, code=4)
+
+    def test_replay_wants_to_know_which(self, cli: Cli) -> None:
+        assert "give sequences or --all" in cli.fails("dead-letters", "replay", "WQ", "WORK", code=2)
+        assert "has no dead letter 2, 9" in cli.fails("dead-letters", "replay", "WQ", "WORK", 9, 2, 1, code=4)
+
+    def test_follow_goes_on_with_those_to_come(
+        self, cli: Cli, process: Callable[..., Process], server: Server
+    ) -> None:
+        running = process(
+            "dead-letters", "ls", "WQ", "WORK", "--follow", "--json", env={"NATS_URL": server.url}
+        )
+        assert {running.line().split('"sequence": ')[1][0] for _ in range(2)} == {"1", "3"}
+        cli("pub", "workq.jobs", "more")
+        cli("consumer", "next", "WQ", "WORK", "--term")
+        assert '"sequence": 4' in running.line()
+
+
+def test_without_a_stream_of_advisories_the_way_out_is_a_command(
+    cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS_URL", server.url)
+    cli("stream", "add", "WQ", "--subjects", "workq.>")
+    cli("consumer", "add", "WQ", "WORK")
+    line = cli.fails("dead-letters", "ls", "WQ", "WORK", code=2)
+    assert "`jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`" in line

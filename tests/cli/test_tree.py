@@ -1,0 +1,220 @@
+"""What every command has: help with examples, JSON, a line for each way to fail."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+
+from jetspark.cli import main as program
+from jetspark.cli.command import Run, command, single
+from jetspark.cli.main import TREE, load
+from jetspark.server import Server
+from tests.cli.support import Cli
+
+# Every command with arguments that are right, but for the stream NOPE, which is not there.
+COMMANDS: dict[str, list[str]] = {
+    "stream add": ["NOPE", "--subjects", "nope"],
+    "stream ls": [],
+    "stream info": ["NOPE"],
+    "stream get": ["NOPE", "1"],
+    "stream purge": ["NOPE", "--force"],
+    "stream edit": ["NOPE", "--max-age", "1h", "--force"],
+    "stream rm": ["NOPE", "--force"],
+    "consumer add": ["NOPE", "c"],
+    "consumer ls": ["NOPE"],
+    "consumer info": ["NOPE", "c"],
+    "consumer next": ["NOPE", "c"],
+    "consumer pause": ["NOPE", "c", "1m"],
+    "consumer resume": ["NOPE", "c"],
+    "consumer rm": ["NOPE", "c", "--force"],
+    "pub": ["nope", "body"],
+    "sub": ["--stream", "NOPE", "--wait", "1s"],
+    "dead-letters ls": ["NOPE", "c"],
+    "dead-letters show": ["NOPE", "c", "1"],
+    "dead-letters replay": ["NOPE", "c", "1"],
+    "export": ["NOPE"],
+    "events": ["--wait", "10ms"],
+    "bench pub": ["--msgs", "10"],
+    "bench fetch": ["--msgs", "10"],
+    "bench latency": ["--msgs", "10"],
+    "server run": ["--port", "0"],
+    "doctor": [],
+}
+# These need no server, or look at it as a doctor does.
+ALONE = ("server run", "doctor")
+# These create a stream, or are about none.
+WITHOUT_A_STREAM = ("stream add", "stream ls", "events", "bench pub", "bench fetch", "bench latency", *ALONE)
+
+
+def every_command() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for row in TREE:
+        command = load(row)
+        below = getattr(command, "commands", None)
+        found |= (
+            {f"{row.name} {name}": each for name, each in below.items()} if below else {row.name: command}
+        )
+    return found
+
+
+def test_no_command_is_forgotten_here() -> None:
+    assert set(every_command()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help_with_examples_and_json(cli: Cli, command: str) -> None:
+    text = cli(*command.split(), "--help").out
+    assert f"Usage: jetspark {command}" in text
+    examples = text.split("Examples")[1]
+    assert f"jetspark {command}" in examples
+    for option in ("--json", "--trace", "--server", "--context", "--timeout"):
+        assert option in text
+
+
+def test_help_at_the_root_names_every_command(cli: Cli) -> None:
+    for arguments in (["--help"], ["-h"]):
+        text = cli(*arguments).out
+        assert all(f" {row.name} " in text for row in TREE)
+    assert cli("--version").out.startswith("jetspark 0.")
+    assert "Usage: jetspark" in cli(code=2).out
+    assert "Usage: jetspark stream" in cli("stream", code=2).out
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(ALONE)))
+def test_without_a_server_every_command_says_so_on_one_line(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
+    assert cli.fails(*command.split(), *COMMANDS[command], code=3) == (
+        "jetspark: cannot connect to 127.0.0.1:1: Connection refused. "
+        "Is nats-server running there? Say where with --server, NATS_URL or --context\n"
+    )
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_an_unknown_option_is_refused_on_one_line(cli: Cli, command: str) -> None:
+    line = cli.fails(*command.split(), *COMMANDS[command], "--nonsense", code=2)
+    assert line.startswith("jetspark: No such option: --nonsense")
+    assert line.endswith(f". `jetspark {command} --help` shows how\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    sorted(name for name in COMMANDS if name not in WITHOUT_A_STREAM and "dead-letters" not in name),
+)
+def test_without_the_stream_every_command_says_so_on_one_line(cli: Cli, command: str) -> None:
+    line = cli.fails(*command.split(), *COMMANDS[command], code=4)
+    assert "not found (10059)" in line or "no stream stores" in line
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"pub", *ALONE}))
+def test_without_permission_every_command_says_so_on_one_line(guest: Cli, command: str) -> None:
+    line = guest.fails(*command.split(), *COMMANDS[command], code=5)
+    assert "Permissions Violation" in line
+    assert "The user needs this subject in its permissions, or use another --context" in line
+
+
+def test_a_subject_without_permission_is_told(guest: Cli) -> None:
+    for arguments in (
+        ["pub", "closed.a", "x"],
+        ["pub", "closed.a", "x", "--count", "3"],
+        ["pub", "closed.a", "x", "--core"],
+    ):
+        assert 'Publish to "closed.a"' in guest.fails(*arguments, code=5)
+    assert 'Subscription to "$JS.x"' in guest.fails("sub", "$JS.x", "--wait", "10s", code=5)
+
+
+def test_wrong_credentials_are_told(guest: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NATS_PASSWORD", "wrong")
+    line = guest.fails("stream", "ls", code=5)
+    assert "the server refused the credentials" in line
+    assert "wrong" not in line
+
+
+def test_a_server_without_jetstream_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(jetstream=False) as plain:
+        monkeypatch.setenv("NATS_URL", plain.url)
+        assert "Start nats-server with -js" in cli.fails("stream", "ls", code=1)
+
+
+def test_a_server_that_does_not_answer_is_told(
+    cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS_URL", server.url)
+    server.pause()
+    try:
+        assert "did not answer within 0.3 s" in cli.fails("stream", "ls", "--timeout", "300ms", code=3)
+    finally:
+        server.resume()
+
+
+def test_a_command_that_is_mistyped_gets_a_proposal(cli: Cli) -> None:
+    assert "Did you mean 'stream'? `jetspark --help` shows how" in cli.fails("strem", "ls", code=2)
+
+
+def test_a_bug_is_one_line_too(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(row: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(program, "load", broken)
+    assert program.main(["doctor"]) == 1
+    line = capsys.readouterr().err
+    assert line.startswith("jetspark: ZeroDivisionError: oh. This is a bug in jetspark. JETSPARK_TRACEBACK=1")
+    monkeypatch.setenv("JETSPARK_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        program.main(["doctor"])
+
+
+def test_help_loads_nothing_that_only_commands_need() -> None:
+    program = (
+        "import json, sys\n"
+        "from jetspark.cli.main import main\n"
+        "main(['--help'])\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
+    )
+    loaded = set(json.loads(output.stdout.splitlines()[-1]))
+    heavy = {
+        "asyncio",
+        "pyarrow",
+        "pyspark",
+        "nkeys",
+        "jetspark.client",
+        "jetspark.core",
+        "jetspark.jetstream",
+    }
+    assert loaded & heavy == set()
+    assert not {
+        name for name in loaded if name.startswith("jetspark.cli.") and name.endswith((".stream", ".pub"))
+    }
+
+
+def test_the_tree_can_grow_by_a_row(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("jetspark_test_command")
+    module.app = single()  # type: ignore[attr-defined]
+
+    @command(module.app, "greet", examples="jetspark greet")  # type: ignore[attr-defined]
+    def greet(run: Run, *, loud: bool = False) -> None:
+        """Say hello."""
+        run.out.text("HELLO" if loud else "hello")
+
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(
+        program, "TREE", (*TREE, program.Row("greet", module.__name__, "Say hello.", "Manage"))
+    )
+    assert cli("greet", "--loud").out == "HELLO\n"
+    assert "greet" in cli("--help").out
+
+
+def test_typer_groups_are_what_typer_makes() -> None:
+    assert all(isinstance(load(row), typer.core.TyperCommand | typer.core.TyperGroup) for row in TREE)
