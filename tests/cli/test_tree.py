@@ -199,6 +199,15 @@ def test_help_loads_nothing_that_only_commands_need() -> None:
     }
 
 
+def test_without_its_packages_the_program_says_what_to_install() -> None:
+    program = "import sys; sys.modules['typer'] = None; import jetspark.cli.main"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr == "jetspark: the command line needs typer and rich: pip install 'jetspark[cli]'\n"
+
+
 def test_the_tree_can_grow_by_a_row(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("jetspark_test_command")
     module.app = single()  # type: ignore[attr-defined]

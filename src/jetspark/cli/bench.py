@@ -5,10 +5,11 @@ It measures the network, the server and this client together. `make bench` compa
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Final
 
 import typer
@@ -16,6 +17,7 @@ import typer
 from jetspark.cli.command import Run, command, group
 from jetspark.cli.parameters import checked, one_of, option
 from jetspark.cli.units import count, show_bytes, show_count, show_duration, show_rate, size
+from jetspark.errors import Error
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.stream_config import StreamConfig
@@ -135,7 +137,12 @@ async def latency(
 async def _stream(js: JetStream, storage: str | None, replicas: int) -> AsyncIterator[str]:
     """A stream of our own, for as long as it is needed, whose one subject is its name."""
     name = f"JETSPARK_BENCH_{secrets.token_hex(4)}"
-    await js.create_stream(StreamConfig(name=name, storage=storage or "file", num_replicas=replicas))
+    try:
+        await js.create_stream(StreamConfig(name=name, storage=storage or "file", num_replicas=replicas))
+    except asyncio.CancelledError:
+        with suppress(Error):  # The server may have created it.
+            await js.delete_stream(name)
+        raise
     try:
         yield name
     finally:

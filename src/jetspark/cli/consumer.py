@@ -13,10 +13,10 @@ from jetspark.cli.complete import stream_names
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.messages import show_delivered
 from jetspark.cli.output import Output
-from jetspark.cli.parameters import ConsumerName, Force, StreamName, checked, option
+from jetspark.cli.parameters import ConsumerName, Force, StreamName, checked, one_of, option
 from jetspark.cli.plain import delivered, plain
 from jetspark.cli.position import position
-from jetspark.cli.units import duration, show_count, show_duration, show_time
+from jetspark.cli.units import count, duration, show_count, show_duration, show_time
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig
 from jetspark.jetstream.info import ConsumerInfo, SequenceInfo
 
@@ -81,11 +81,14 @@ def _ask_for_missing(
                 out.ask("Start at (all, new, last, subject, a sequence, 1h)", default="all")
             )
         if given["ack_policy"] is None:
-            given["ack_policy"] = out.ask("Acknowledgements (explicit, all, none)", default="explicit")
+            given["ack_policy"] = one_of("explicit", "all", "none")(
+                out.ask("Acknowledgements (explicit, all, none)", default="explicit")
+            )
         if not given["filter"]:
-            given["filter"] = [out.ask("Filter by subject", default=">")]
+            subject = out.ask("Filter by subject, > is all", default=">")
+            given["filter"] = [subject] if subject != ">" else []
         if given["max_deliver"] is None and given["ack_policy"] != AckPolicy.NONE:
-            given["max_deliver"] = int(
+            given["max_deliver"] = checked(count)(
                 out.ask("Deliveries of a message at most, -1 is no limit", default="-1")
             )
     return stream, consumer

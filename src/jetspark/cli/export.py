@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.export_files import Row, open_writer, row
+from jetspark.cli.export_files import Row, Writer, open_writer, row
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.parameters import Force, StreamName, checked, one_of, option, words
 from jetspark.cli.units import moment, show_bytes, show_count, show_rate
@@ -121,7 +121,7 @@ async def export(
             reading = _consumed(js, stream, wanted) if limits else _looked_up(found, wanted)
             async with aclosing(_gathered(reading)) as batches:
                 async for rows in batches:
-                    await asyncio.to_thread(writer.write, rows)
+                    await _in_a_thread(writer, rows)
                     number += len(rows)
                     size += sum(len(each.data) for each in rows)
                     progress.advance(len(rows))
@@ -145,6 +145,16 @@ async def export(
         f"Exported {show_count(number)} messages of {stream}, {show_bytes(size)}, to {path} "
         f"({show_bytes(path.stat().st_size)}) in {seconds:.1f} s: {show_rate(number, seconds)} rows/s"
     )
+
+
+async def _in_a_thread(writer: Writer, rows: list[Row]) -> None:
+    """Write while the connection goes on. Who is cancelled waits: no file is closed under its writer."""
+    writing = asyncio.ensure_future(asyncio.to_thread(writer.write, rows))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])
+        raise
 
 
 @contextmanager

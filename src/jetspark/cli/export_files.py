@@ -79,8 +79,10 @@ def open_writer(path: Path | None, kind: str) -> Iterator[Writer]:
     try:
         with part.open("wb") as file:
             writer: Writer = _Parquet(file) if kind == "parquet" else _JsonLines(file)
-            yield writer
-            writer.close()
+            try:
+                yield writer
+            finally:
+                writer.close()  # also of a file that is given up: pyarrow would do it later, and complain
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from jetspark._version import __version__
 from jetspark.cli.failure import Exit, Failure, describe
+from jetspark.cli.output import buffer_stdout
 from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.signatures import as_parameters, take_options
 
@@ -107,6 +108,7 @@ def _root() -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process. Returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    buffer_stdout()
     try:
         code = _root().main(args=given, prog_name="jetspark", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK

@@ -7,8 +7,11 @@ for terminals alone. Everything is escaped here: callers hand over what they hav
 from __future__ import annotations
 
 import functools
+import io
 import json
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -21,7 +24,7 @@ from jetspark.cli.failure import Exit, Failure
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "Progress"]
+__all__ = ["Output", "Progress", "buffer_stdout"]
 
 
 class Progress:
@@ -146,16 +149,45 @@ class Output:
                 "Add --force, or run it in a terminal",
                 Exit.USAGE,
             )
-        if not typer.confirm(on_a_line(question), err=True):
-            raise Failure("nothing was changed")
+        with _interruptible():
+            if not typer.confirm(on_a_line(question), err=True):
+                raise Failure("nothing was changed")
 
     def ask(self, question: str, *, default: str | None = None) -> str:
         """Ask for a word; only when `interactive`."""
-        return str(typer.prompt(question, default=default, err=True))
+        with _interruptible():
+            return str(typer.prompt(question, default=default, err=True))
 
     def ask_secret(self, user: str) -> str:
         """Ask for the password of a user."""
-        return str(typer.prompt(f"Password of {on_a_line(user)}", hide_input=True, err=True))
+        with _interruptible():
+            return str(typer.prompt(f"Password of {on_a_line(user)}", hide_input=True, err=True))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a question: the event loop would only take note of it, and wait for the answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def buffer_stdout() -> None:
+    """Put a buffer before stdout where there is none, as with PYTHONUNBUFFERED.
+
+    Without one a write to a pipe that is full is cut short, and nobody is told. What must be seen at once is
+    flushed anyway.
+    """
+    unbuffered = getattr(sys.stdout, "buffer", None)
+    if isinstance(unbuffered, io.RawIOBase):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(unbuffered), encoding=sys.stdout.encoding, errors=sys.stdout.errors
+        )
 
 
 def _show(value: object) -> str:

@@ -11,17 +11,25 @@ from jetspark.cli.command import Run, command, group
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.messages import show_stored
 from jetspark.cli.output import Output
-from jetspark.cli.parameters import Force, StreamName, option, words
+from jetspark.cli.parameters import Force, StreamName, checked, one_of, option, words
 from jetspark.cli.plain import plain, stored
+from jetspark.cli.stream_options import RETENTIONS
 from jetspark.cli.units import count, duration, limit, show_bytes, show_count, show_duration, show_time
 from jetspark.jetstream.info import StreamInfo
 from jetspark.jetstream.stream_config import RetentionPolicy, StorageType, StreamConfig
 
-#: Limits that `add` asks for.
-_LIMITS = (
-    ("max_msgs", "Most messages", count),
-    ("max_bytes", "Most bytes, like 10GB", limit),
-    ("max_age", "Oldest message, like 7d", duration),
+#: What `add` asks for, unless it is given: the question, the default, and how an answer is read.
+_QUESTIONS = (
+    ("storage", f"Storage ({', '.join(StorageType)})", "file", one_of(*StorageType)),
+    (
+        "retention",
+        f"Retention ({', '.join(RetentionPolicy)})",
+        "limits",
+        one_of(*RetentionPolicy, synonyms=RETENTIONS),
+    ),
+    ("max_msgs", "Most messages, -1 is no limit", "-1", checked(count)),
+    ("max_bytes", "Most bytes, like 10GB, -1 is no limit", "-1", checked(limit)),
+    ("max_age", "Oldest message, like 7d, 0 is no limit", "0", checked(duration)),
 )
 
 app = group("Streams: what is stored, for how long, and the messages in it.")
@@ -64,18 +72,9 @@ def _ask_for_missing(out: Output, name: str | None, given: dict[str, Any], defau
     if not given.get("subjects") and not has_origin:
         given["subjects"] = words([out.ask("Subjects to store, with commas", default=name)])
     if not defaults:
-        for field, question, default in (
-            ("storage", f"Storage ({', '.join(StorageType)})", "file"),
-            ("retention", f"Retention ({', '.join(RetentionPolicy)})", "limits"),
-        ):
+        for field, question, default, read in _QUESTIONS:
             if field not in given:
-                given[field] = out.ask(question, default=default)
-        for field, question, parse in _LIMITS:
-            if field not in given and (answer := out.ask(question, default="unlimited")) != "unlimited":
-                try:
-                    given[field] = parse(answer)
-                except ValueError as error:
-                    raise Failure(str(error), code=Exit.USAGE) from None
+                given[field] = read(out.ask(question, default=default))
     return name
 
 

@@ -25,7 +25,10 @@ from jetspark.jetstream.stream_config import (
     StreamSource,
 )
 
-__all__ = ["OPTIONS", "fields"]
+__all__ = ["OPTIONS", "RETENTIONS", "fields"]
+
+#: What the `nats` CLI calls it.
+RETENTIONS: Final = {"work": "workqueue"}
 
 OPTIONS: Final[Options] = {
     "subjects": (
@@ -38,7 +41,7 @@ OPTIONS: Final[Options] = {
         choice(
             "--retention",
             choices=RetentionPolicy,
-            synonyms={"work": "workqueue"},
+            synonyms=RETENTIONS,
             help="When it lets go of a message (limits).",
         ),
         None,
