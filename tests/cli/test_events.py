@@ -106,6 +106,12 @@ class TestDeadLetters:
             next(record["message"]["data"] for record in records if record["sequence"] == 1) == '{"job":"1"}'
         )
 
+    def test_looking_leaves_no_consumer_behind(self, cli: Cli) -> None:
+        for command in (["ls"], ["show", 1], ["replay", 1]):
+            verb, *rest = command
+            cli("dead-letters", verb, "WQ", "WORK", *rest)
+        assert cli.json("consumer", "ls", "ADVISORIES", "--names") == []
+
     def test_ls_since_the_future_is_empty(self, cli: Cli) -> None:
         assert cli.json("dead-letters", "ls", "WQ", "WORK", "--since", "2099-01-01T00:00:00Z") == []
 

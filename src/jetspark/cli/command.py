@@ -72,6 +72,8 @@ class Run:
             try:
                 yield nc
             finally:
+                # Consumers that were let go of in this turn are deleted in the next one, if there is one.
+                await asyncio.sleep(0)
                 await nc.close()
 
     @asynccontextmanager

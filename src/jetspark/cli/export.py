@@ -106,7 +106,6 @@ async def export(
     path = None if output is None or str(output) == "-" else output.expanduser()
     chosen = kind or ("parquet" if path is not None and path.suffix == ".parquet" else "jsonl")
     _check_file(run, path, chosen, force=force)
-    began = time.perf_counter()
     number = size = 0
     async with run.jetstream() as js:
         found = await js.get_stream(stream)
@@ -118,6 +117,7 @@ async def export(
             run.out.progress(f"Exporting {stream}", found.cached_info.state.messages) as progress,
             open_writer(path, chosen) as writer,
         ):
+            began = time.perf_counter()
             reading = _consumed(js, stream, wanted) if limits else _looked_up(found, wanted)
             async with aclosing(_gathered(reading)) as batches:
                 async for rows in batches:
@@ -125,7 +125,7 @@ async def export(
                     number += len(rows)
                     size += sum(len(each.data) for each in rows)
                     progress.advance(len(rows))
-    seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - began
     if path is None:
         return
     if run.out.json:

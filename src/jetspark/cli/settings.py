@@ -11,14 +11,16 @@ import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import typer
 
-from jetspark.cli import contexts
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.units import duration
+
+if TYPE_CHECKING:
+    from jetspark.cli.contexts import Context
 
 __all__ = ["COMMON", "Settings"]
 
@@ -38,7 +40,9 @@ def _duration(text: str) -> float:
 
 
 def _context_names(incomplete: str) -> list[str]:
-    return [name for name in contexts.names() if name.startswith(incomplete)]
+    from jetspark.cli.contexts import names  # noqa: PLC0415 - `jetspark --help` needs none
+
+    return [name for name in names() if name.startswith(incomplete)]
 
 
 #: The options that every command has, by the names of the fields of `Settings`.
@@ -196,8 +200,10 @@ class Settings:
                 raise Failure(f"NATS_TIMEOUT: {error}", code=Exit.USAGE) from None
         return 5.0
 
-    def chosen_context(self) -> tuple[str | None, contexts.Context]:
+    def chosen_context(self) -> tuple[str | None, Context]:
         """The context that counts, and its name; an empty one when there is none."""
+        from jetspark.cli import contexts  # noqa: PLC0415 - `jetspark --help` needs none
+
         name = self.context or os.environ.get("NATS_CONTEXT") or contexts.selected()
         return name, contexts.load(name) if name else contexts.Context()
 
@@ -230,7 +236,7 @@ class Settings:
             "timeout": self.seconds,
         }
 
-    def _servers(self, context: contexts.Context) -> str:
+    def _servers(self, context: Context) -> str:
         if self.server:
             for url in self.server.split(","):
                 if "@" in urlsplit(url if "://" in url else f"nats://{url}").netloc:
@@ -242,9 +248,7 @@ class Settings:
             return self.server
         return os.environ.get("NATS_URL") or context.url or "nats://127.0.0.1:4222"
 
-    def _credentials(
-        self, context: contexts.Context, ask_password: Callable[[str], str] | None
-    ) -> dict[str, Any]:
+    def _credentials(self, context: Context, ask_password: Callable[[str], str] | None) -> dict[str, Any]:
         """From the flags, else the environment, else the context."""
         environment = os.environ
         sources: tuple[dict[str, Any], ...] = (
@@ -283,9 +287,7 @@ class Settings:
             return found
         return {}
 
-    def _password(
-        self, user: str, context: contexts.Context, ask_password: Callable[[str], str] | None
-    ) -> str:
+    def _password(self, user: str, context: Context, ask_password: Callable[[str], str] | None) -> str:
         if password := os.environ.get("NATS_PASSWORD"):
             return password
         if context.user == user and context.password:
