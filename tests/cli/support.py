@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import io
 import json
@@ -128,6 +129,7 @@ class Terminal:
         )
         os.close(slave)
         self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end inside a character
 
     def expect(self, text: str) -> None:
         """Wait until it has shown `text`."""
@@ -165,4 +167,4 @@ class Terminal:
             if not data:
                 assert what is None, f"it ended before {what!r}, saw {self.seen!r}"
                 return
-            self.seen += data.decode()
+            self.seen += self._decoder.decode(data)

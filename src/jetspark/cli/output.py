@@ -145,7 +145,7 @@ class Output:
             return
         if not self.interactive:
             raise Failure(
-                "this cannot be undone, and nobody can be asked here",
+                f"nobody can be asked here: {question}",
                 "Add --force, or run it in a terminal",
                 Exit.USAGE,
             )
