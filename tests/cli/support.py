@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import dataclasses
 import io
 import json
@@ -140,9 +141,18 @@ class Terminal:
         self.seen = ""
         os.write(self._master, f"{text}\n".encode())
 
-    def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        os.killpg(self.popen.pid, signal.SIGINT)
+    def interrupt(self) -> int:
+        """Press Ctrl-C, and again as long as nothing happens; the exit code.
+
+        Once is not enough when it comes in the moment before the interpreter waits for an answer.
+        """
+        deadline = time.monotonic() + LONG
+        while self.popen.poll() is None:
+            assert time.monotonic() < deadline, f"it cannot be interrupted, saw {self.seen!r}"
+            os.killpg(self.popen.pid, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(timeout=5.0)
+        return self.end()
 
     def end(self) -> int:
         """Wait for the end; the exit code."""

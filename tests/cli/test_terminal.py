@@ -56,9 +56,8 @@ def test_what_destroys_asks_first(terminal: Callable[..., Terminal], cli: Cli, s
     assert "nothing was changed" in refused.seen
     changed = terminal("stream", "edit", stream, "--max-msgs", "1")
     changed.expect("max_msgs: -1 -> 1")
-    changed.expect("Change stream")
-    changed.interrupt()
-    assert changed.end() == 130
+    changed.expect(f"Change stream {stream} like this? [y/N]: ")
+    assert changed.interrupt() == 130
     assert cli.json("stream", "info", stream)["state"]["messages"] == 2
     meant = terminal("stream", "rm", stream)
     meant.expect("[y/N]")
@@ -80,8 +79,7 @@ def test_tables_are_drawn_and_coloured(terminal: Callable[..., Terminal], cli: C
 def test_events_say_what_they_listen_to_and_end_with_ctrl_c(terminal: Callable[..., Terminal]) -> None:
     shown = terminal("events")
     shown.expect("Listening for Advisories on $JS.EVENT.ADVISORY.>")
-    shown.interrupt()
-    assert shown.end() == 130
+    assert shown.interrupt() == 130
     assert "Traceback" not in shown.seen
 
 
