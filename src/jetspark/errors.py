@@ -51,6 +51,7 @@ Error                              everything below; carries `hint`, what the us
     │   ├── ExceededLimit          409, asked for more than the consumer allows
     │   └── PinIdMismatch          423, another client is pinned now
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
+    ├── DataLoss                   a stream no longer holds what was to be read; names the range
     ├── MissedHeartbeat            the server was silent for two heartbeats
     └── NotJetStreamMessage        the message has no acknowledgement subject
 ```
@@ -77,6 +78,7 @@ __all__ = [
     "ConsumerIsPush",
     "ConsumerNameInUse",
     "ConsumerNotFound",
+    "DataLoss",
     "Error",
     "ExceededLimit",
     "HeadersNotSupported",
@@ -252,6 +254,30 @@ class PublishError(JetStreamError):
     def __init__(self, message: str = "", *, failed: int = 0, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.failed = failed
+
+
+class DataLoss(JetStreamError):
+    """Messages that were to be read are gone: of `stream`, the sequences from `first_seq` up to, and without,
+    `next_seq`, which is None when nobody knows. `cause` says why, as far as it can be known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        stream: str = "",
+        first_seq: int = 0,
+        next_seq: int | None = None,
+        cause: str = "",
+        hint: str | None = None,
+    ) -> None:
+        up_to = "..." if next_seq is None else next_seq
+        told = message or f"stream {stream} lost the sequences [{first_seq}, {up_to}): {cause}"
+        super().__init__(told, hint=hint)
+        self.stream = stream
+        self.first_seq = first_seq
+        self.next_seq = next_seq
+        self.cause = cause
 
 
 class APIError(JetStreamError):
