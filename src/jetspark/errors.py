@@ -246,14 +246,18 @@ class NoStreamForSubject(NoResponders, JetStreamError):
 
 
 class PublishError(JetStreamError):
-    """Messages of a publisher are not stored, or it is unknown: `failed` of them since it last said so.
+    """Messages of a publisher are not stored, or it is unknown: `failed` of them since it last said so, the
+    first of them number `first` of all that were published, counted from 1.
 
     Its cause is the first error; each message's own is on its future.
     """
 
-    def __init__(self, message: str = "", *, failed: int = 0, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, failed: int = 0, first: int = 0, hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.failed = failed
+        self.first = first
 
 
 class DataLoss(JetStreamError):

@@ -105,6 +105,6 @@ def ranges_between(start: Offset, end: Offset) -> list[StreamRange]:
 def _first_seq(before: StreamOffset | None, stream: StreamOffset) -> int:
     if before is None or before.created != stream.created:
         return stream.began
-    if before.next_seq > stream.next_seq and stream.began > before.began:
+    if before.next_seq > stream.next_seq and stream.began != before.began:
         return stream.began  # It was set back: what follows its new end is not what was read.
     return before.next_seq

@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import enum
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -28,6 +29,12 @@ class Use(enum.Flag):
     BATCH = enum.auto()
     STREAM = enum.auto()
     READ = BATCH | STREAM
+    WRITE = enum.auto()
+    ALL = READ | WRITE
+
+
+#: What users call it.
+_CALLED: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "write and writeStream"}
 
 
 #: `earliest`, `latest`, or sequences by stream.
@@ -53,7 +60,7 @@ class ConnectionOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """What to read, and how."""
+    """What to read or write, and how."""
 
     connection: ConnectionOptions = ConnectionOptions()
     stream: tuple[str, ...] = ()
@@ -69,15 +76,23 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = True
     progress_consumer: str | None = None
+    subject: str | None = None
+    max_pending: int = 4096
+    publish_mode: str = "async"
+    msg_id_prefix: str = ""
+    min_duplicate_window: float = 120.0
     #: The names of the options that were given, as the table spells them.
     given: tuple[str, ...] = ()
 
     def check_use(self, use: Use) -> None:
         """Raise `UsageError` for options that have no effect on what is done with them."""
         for name in self.given:
-            if use not in _BY_NAME[name.lower()].use:
-                other, this = ("readStream", "read") if use is Use.BATCH else ("read", "readStream")
-                raise UsageError(f"option {name} is for {other}, not for {this}", hint="Leave it out")
+            suits = _BY_NAME[name.lower()].use
+            if use not in suits:
+                others = " and ".join(called for each, called in _CALLED.items() if each in suits)
+                raise UsageError(
+                    f"option {name} is for {others}, not for {_CALLED[use]}", hint="Leave it out"
+                )
 
 
 # --- how the text of an option is read; the error says what is accepted
@@ -170,6 +185,27 @@ def _name(text: str) -> str:
     return check_name(text.strip(), "consumer")
 
 
+def _subject(text: str) -> str:
+    check_subject(text.strip())
+    return text.strip()
+
+
+def _mode(text: str) -> str:
+    if text.strip().lower() not in ("async", "atomic"):
+        raise ValueError("async or atomic")
+    return text.strip().lower()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError("seconds, 0 or more")
+    return seconds
+
+
 def _prefix(text: str) -> str:
     check_subject(text.strip())
     return text.strip()
@@ -180,7 +216,7 @@ class _Option:
     name: str
     field: str
     read: Callable[[str], Any]
-    use: Use = Use.READ
+    use: Use = Use.ALL
     of_connection: bool = False
 
 
@@ -197,21 +233,29 @@ _TABLE: Final = (
     _Option("domain", "domain", _name, of_connection=True),
     _Option("apiPrefix", "api_prefix", _prefix, of_connection=True),
     _Option("stream", "stream", _streams),
-    _Option("subjects", "subjects", _subjects),
-    _Option("startingPosition", "starting_position", _position),
+    _Option("subjects", "subjects", _subjects, Use.READ),
+    _Option("startingPosition", "starting_position", _position, Use.READ),
     _Option("endingPosition", "ending_position", _position, Use.BATCH),
-    _Option("startingTimestamp", "starting_timestamp", _time),
+    _Option("startingTimestamp", "starting_timestamp", _time, Use.READ),
     _Option("endingTimestamp", "ending_timestamp", _time, Use.BATCH),
     _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count, Use.STREAM),
     _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _count, Use.STREAM),
-    _Option("minPartitions", "min_partitions", _count),
-    _Option("maxMessagesPerPartition", "max_messages_per_partition", _count),
-    _Option("failOnDataLoss", "fail_on_data_loss", _flag),
-    _Option("includeHeaders", "include_headers", _flag),
+    _Option("minPartitions", "min_partitions", _count, Use.READ),
+    _Option("maxMessagesPerPartition", "max_messages_per_partition", _count, Use.READ),
+    _Option("failOnDataLoss", "fail_on_data_loss", _flag, Use.READ),
+    _Option("includeHeaders", "include_headers", _flag, Use.READ),
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
+    _Option("subject", "subject", _subject, Use.WRITE),
+    _Option("maxPending", "max_pending", _count, Use.WRITE),
+    _Option("publishMode", "publish_mode", _mode, Use.WRITE),
+    _Option("msgIdPrefix", "msg_id_prefix", _text, Use.WRITE),
+    _Option("minDuplicateWindow", "min_duplicate_window", _seconds, Use.WRITE),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
-_SECRETS: Final = ("password", "token")
+#: Options of `writeStream` itself, which Spark hands on.
+_OF_SPARK: Final = ("checkpointlocation", "queryname")
+#: Not shown in errors. A URL may hold a password, though it should not.
+_SECRETS: Final = ("password", "token", "servers")
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -221,6 +265,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     given: list[str] = []
     for key, text in options.items():
         option = _BY_NAME.get(key.lower())
+        if key.lower() in _OF_SPARK:
+            continue
         if option is None:
             raise _unknown(key)
         given.append(option.name)

@@ -65,12 +65,17 @@ class Backlog(NamedTuple):
 
 
 def admit(
-    backlogs: Mapping[str, Backlog], *, max_messages: int | None = None, max_bytes: int | None = None
+    backlogs: Mapping[str, Backlog],
+    *,
+    max_messages: int | None = None,
+    max_bytes: int | None = None,
+    position: int = 0,
 ) -> dict[str, int]:
     """How many sequences of each stream a batch takes, within the limits.
 
     All streams get on, the fuller ones faster: each gets one, then the rest goes by what waits. The limit of
-    bytes goes by the average, so that it holds more or less; one message is always taken.
+    bytes goes by the average, so that it holds more or less; one message is always taken. Where there is not
+    even one for each, they take turns: `position` is how many sequences were passed in all before.
     """
     waiting = {name: backlog for name, backlog in sorted(backlogs.items()) if backlog.messages > 0}
     taken = dict.fromkeys(sorted(backlogs), 0)
@@ -82,7 +87,8 @@ def admit(
             limit = min(limit, max(int(total * max_bytes / weight), 1))
     if limit >= total:
         return taken | {name: backlog.messages for name, backlog in waiting.items()}
-    for name in list(waiting)[:limit]:
+    turn = position % len(waiting)
+    for name in [*list(waiting)[turn:], *list(waiting)[:turn]][:limit]:
         taken[name] = 1
     left, rest = limit - sum(taken.values()), total - len(waiting)
     if left > 0:

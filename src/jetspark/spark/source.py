@@ -10,12 +10,13 @@ from jetspark.spark.options import SourceOptions, Use, parse_options
 from jetspark.spark.reader import JetStreamReader
 from jetspark.spark.schema import check_schema, read_schema
 from jetspark.spark.stream_reader import JetStreamStreamReader
+from jetspark.spark.writer import JetStreamStreamWriter, JetStreamWriter
 
 __all__ = ["JetStreamDataSource"]
 
 
 class JetStreamDataSource(DataSource):
-    """NATS JetStream as a source of Spark.
+    """NATS JetStream as a source and a sink of Spark.
 
     Spark finds it by itself, as `format("jetstream")`, where jetspark is installed. Where it does not:
     `spark.dataSource.register(JetStreamDataSource)`.
@@ -42,6 +43,18 @@ class JetStreamDataSource(DataSource):
     def streamReader(self, schema: StructType) -> JetStreamStreamReader:
         """For `spark.readStream`."""
         return JetStreamStreamReader(self._checked(schema, Use.STREAM))
+
+    def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
+        """For `df.write`."""
+        self._parsed.check_use(Use.WRITE)
+        return JetStreamWriter(self._parsed, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
+        """For `df.writeStream`. Spark says `overwrite` for the output mode complete."""
+        self._parsed.check_use(Use.WRITE)
+        if overwrite:
+            raise UsageError("a stream cannot be overwritten", hint='Use outputMode("append")')
+        return JetStreamStreamWriter(self._parsed, schema)
 
     def _readable(self) -> None:
         if not self._parsed.stream:

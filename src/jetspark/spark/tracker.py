@@ -75,7 +75,12 @@ class Tracker:
                 here = _offset(info, here.began, max(here.next_seq, head))
                 backlogs[name] = Backlog(self._end(name, info) - here.next_seq, _weight(info))
             after[name] = here
-        taken = admit(backlogs, max_messages=limits.max_messages, max_bytes=limits.max_bytes)
+        taken = admit(
+            backlogs,
+            max_messages=limits.max_messages,
+            max_bytes=limits.max_bytes,
+            position=sum(stream.next_seq for stream in after.values()),
+        )
         for name, count in taken.items():
             if count:
                 here = after[name]
