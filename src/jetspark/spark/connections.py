@@ -20,6 +20,7 @@ from jetspark.core.options import Options
 from jetspark.core.servers import parse_servers
 from jetspark.errors import NoServersError, Timeout
 from jetspark.jetstream.context import JetStream
+from jetspark.spark import log
 from jetspark.spark.options import ConnectionOptions
 
 __all__ = ["Link", "link_to"]
@@ -62,6 +63,7 @@ class Link:
 
 def link_to(options: ConnectionOptions, *, patience: float) -> Link:
     """The process's link. Not there yet, it is made, while the server may be away for `patience` seconds."""
+    log.show()
     with _lock:
         key = (os.getpid(), options)
         link = _links.get(key)

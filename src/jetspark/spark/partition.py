@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from jetspark.jetstream.patience import PATIENCE
 from jetspark.jetstream.ranges import read_range
 from jetspark.jetstream.stream_range import StreamRange
 from jetspark.spark.connections import link_to
+from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.planning import cut
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["RangePartition", "loss", "partitions_of", "read_partition"]
-
-logger = logging.getLogger("jetspark")
 
 
 class RangePartition(InputPartition):

@@ -5,7 +5,6 @@ Its `num_pending` is the query's lag, for everybody who looks at NATS and does n
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -16,11 +15,10 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.patience import patiently
 from jetspark.jetstream.ranges import reads_direct
 from jetspark.spark.catalog import find_streams
+from jetspark.spark.log import logger
 from jetspark.spark.offsets import Offset
 
 __all__ = ["ProgressConsumer"]
-
-logger = logging.getLogger("jetspark")
 
 #: How such a consumer is told from one that somebody works with.
 _MARK: Final = {"jetspark": "progress of a Spark query"}

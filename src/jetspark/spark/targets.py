@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.patience import patiently
 from jetspark.jetstream.ranges import stream_info
+from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.wire.subjects import subject_matches
 
 __all__ = ["Targets"]
-
-logger = logging.getLogger("jetspark")
 
 #: How many subjects are remembered; beyond that they are compared with the streams again.
 _REMEMBERED: Final = 10_000

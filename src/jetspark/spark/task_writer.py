@@ -66,7 +66,6 @@ class _TaskWriter:
         self._targets = Targets(link.js, options)
         self._bulk = link.run(_bulk(link.js, options.max_pending))
         self._atomic = options.publish_mode == "atomic"
-        self._batch_duplicates = 0
 
     @property
     def duplicates(self) -> int:

@@ -8,7 +8,6 @@ of a partition come in the same order and the stream remembers the ids.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ from pyspark.sql.types import StructType
 from jetspark.errors import UsageError
 from jetspark.jetstream.patience import PATIENCE
 from jetspark.spark.connections import link_to
+from jetspark.spark.log import logger, show
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.outgoing import Columns, Encoder, check_columns
 from jetspark.spark.targets import Targets
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 __all__ = ["JetStreamStreamWriter", "JetStreamWriter"]
-
-logger = logging.getLogger("jetspark")
 
 #: Rows of a Spark that has no Arrow for streams are gathered.
 _ROWS: Final = 1000
@@ -157,6 +155,7 @@ def _of_rows(rows: list[Row]) -> Columns:
 
 
 def _tell(what: str, messages: Sequence[WriterCommitMessage | None], seconds: float | None) -> None:
+    show()
     results = [message for message in messages if isinstance(message, TaskResult)]
     rows = sum(result.rows for result in results)
     duplicates = sum(result.duplicates for result in results)
