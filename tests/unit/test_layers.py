@@ -40,10 +40,15 @@ USERS_OF = {"server": ("jetspark", "shipper", "cli")}
 # What has no I/O, no clock and no chance in it can be tested with any input.
 PURE = (
     "jetspark.wire",
+    "jetspark.jetstream.losses",
     "jetspark.jetstream.metadata",
     "jetspark.jetstream.pull",
     "jetspark.jetstream.pull_options",
     "jetspark.jetstream.status",
+    "jetspark.jetstream.stream_range",
+    "jetspark.spark.offsets",
+    "jetspark.spark.options",
+    "jetspark.spark.planning",
 )
 IMPURE = {"asyncio", "random", "select", "selectors", "socket", "ssl", "threading", "time"}
 
