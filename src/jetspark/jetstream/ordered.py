@@ -27,7 +27,9 @@ from jetspark.jetstream.consuming import Consuming, Handler, Messages
 from jetspark.jetstream.fetch import Fetch, Leftover, PullTarget, is_status, shortened
 from jetspark.jetstream.info import ConsumerInfo
 from jetspark.jetstream.message import Batch, JetStreamMsg
-from jetspark.jetstream.ordered_row import FIRST_BACK_OFF, LAST_BACK_OFF, Row, is_final
+from jetspark.jetstream.ordered_row import FIRST_BACK_OFF as _FIRST_BACK_OFF
+from jetspark.jetstream.ordered_row import LAST_BACK_OFF as _LAST_BACK_OFF
+from jetspark.jetstream.ordered_row import Row, is_final
 from jetspark.jetstream.pull_options import PullKeywords, PullOptions, default_heartbeat
 from jetspark.jetstream.puller import OnError, Puller
 from jetspark.jetstream.requests import PullRequest
@@ -266,7 +268,7 @@ class _OrderedPuller(Puller):
         while self._asking:
             if self._wait and await self._arrived.wait(self._wait):
                 continue  # It was stopped, or the connection is back.
-            self._wait = min(max(2 * self._wait, FIRST_BACK_OFF), LAST_BACK_OFF)
+            self._wait = min(max(2 * self._wait, _FIRST_BACK_OFF), _LAST_BACK_OFF)
             try:
                 self.target = await self._row.next_target()
             except Error as error:
