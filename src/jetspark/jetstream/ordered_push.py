@@ -49,12 +49,15 @@ class OrderedSubscription(PushSubscription):
         self._go_on = Signal()
         # More came than the queue may hold: it goes on when half of it is read.
         self._full = False
+        # The consumer that is being created is of no use already: its messages may come before the answer.
+        self._stale = False
 
     async def start(self) -> None:
         """Create the first consumer. Raises what that raises."""
         await self._advance_once()
         self._connection.at_drain.add(self._delete_quietly)
         self._watch()
+        self._start()
 
     async def _advance_once(self) -> None:
         inbox = self._connection.new_inbox()
@@ -96,6 +99,10 @@ class OrderedSubscription(PushSubscription):
             fitting.append(frame)
         return fitting
 
+    def _shorten(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], int]:
+        """A message that is larger than the limit by itself: nothing is dropped."""
+        return frames, sum(len(frame.data) for frame in frames)
+
     def _on_last(self, consumer: int, stream: int) -> None:
         if consumer >= self._row.expected:
             self._restart()
@@ -126,10 +133,12 @@ class OrderedSubscription(PushSubscription):
 
     def _restart(self) -> None:
         """What the current consumer still sends is not wanted any more."""
-        if self._closed or self._advancing is not None:
+        if self._closed:
             return
-        self._leave()
-        self._advancing = asyncio.create_task(self._advance())
+        self._stale = True
+        if self._advancing is None:
+            self._leave()
+            self._advancing = asyncio.create_task(self._advance())
 
     async def _advance(self) -> None:
         try:
@@ -139,7 +148,7 @@ class OrderedSubscription(PushSubscription):
                     continue
                 if self._wait and await self._go_on.wait(self._wait):
                     continue  # It is over, or the connection is back.
-                self._full = False
+                self._full = self._stale = False
                 self._wait = min(max(2 * self._wait, FIRST_BACK_OFF), LAST_BACK_OFF)
                 try:
                     await self._advance_once()
@@ -148,9 +157,10 @@ class OrderedSubscription(PushSubscription):
                         self._finish(error)
                         return
                     self.notify(error)
-                    self._leave()
                 else:
-                    return
+                    if not self._stale:
+                        return
+                self._leave()
         finally:
             self._advancing = None
 

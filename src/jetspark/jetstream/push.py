@@ -205,6 +205,7 @@ class PushSubscription(PushReader):
             self.begin(info.config.deliver_subject or "", info.config.deliver_group or "")
         self._owned = Owned(self._js, info, created=created, notify=self.notify)
         self._watch()
+        self._start()
 
     def _watch(self) -> None:
         if self._config.idle_heartbeat and not self._closed:

@@ -13,7 +13,7 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from jetspark.core.subscription import Callback, Subscription
+from jetspark.core.subscription import Subscription
 from jetspark.errors import Error, MessageGap, NotJetStreamMessage, RemoteProtocolError, Timeout, UsageError
 from jetspark.jetstream.alarm import Alarm
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig
@@ -69,6 +69,7 @@ class PushReader(Subscription):
         # A new consumer counts its deliveries from 1.
         self._gaps = Gaps(1)
         self._alarm: Alarm | None = None
+        self._callback = callback
         # Whether a thread has taken messages, and did not come back yet.
         self._lent = False
         self._take_config(config)
@@ -77,8 +78,7 @@ class PushReader(Subscription):
             b"",
             b"",
             b"",
-            # `_run` gives it the messages that it takes.
-            callback=callback,  # type: ignore[arg-type]
+            callback=None,
             max_msgs=None,
             pending_msgs_limit=options.pending_msgs_limit,
             pending_bytes_limit=options.pending_bytes_limit,
@@ -172,7 +172,12 @@ class PushReader(Subscription):
                 raise error
             self.notify(error)
 
-    async def _run(self, callback: Callback) -> None:
+    def _start(self) -> None:
+        """Call the callback from now on: whoever subscribes holds the subscription before it is called."""
+        if self._callback is not None:
+            self.hand_to(self._call(self._callback))
+
+    async def _call(self, callback: Handler) -> None:
         handled = 0
         while True:
             self._reach()
