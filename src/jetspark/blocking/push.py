@@ -12,6 +12,7 @@ from jetspark.blocking.supply import Supply
 from jetspark.core import subscription
 from jetspark.jetstream import push as aio
 from jetspark.jetstream.info import ConsumerInfo
+from jetspark.wire.frames import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.blocking.bridge import Bridge
@@ -27,6 +28,8 @@ class PushSubscription(Subscription):
     def __init__(self, bridge: Bridge, inner: subscription.Subscription, callback: Callback | None) -> None:
         super().__init__(bridge, inner, callback)
         self._push = cast(aio.PushSubscription, inner)
+        # What the thread of the callback had taken when it was stopped.
+        self._unread: list[MsgFrame] = []
         self._supply = Supply(bridge.portal, self._take, self._put_back)
 
     @property
@@ -50,7 +53,12 @@ class PushSubscription(Subscription):
         return cast(JetStreamMsg, super().__next__())
 
     def unsubscribe(self) -> None:
-        super().unsubscribe()
+        try:
+            super().unsubscribe()
+        finally:
+            # Not before: the server would deliver it again, to this one.
+            unread, self._unread = self._unread, []
+            self._bridge.portal.post(self._push.give_back, unread)
 
     def drain(self) -> None:
         super().drain()
@@ -60,7 +68,7 @@ class PushSubscription(Subscription):
         return list(map(JetStreamMsg, frames, repeat(self._bridge), repeat(self._push.settled)))
 
     def _put_back(self, messages: list[Msg]) -> None:
-        self._bridge.portal.post(self._push.give_back, [message._frame for message in messages])
+        self._unread += [message._frame for message in messages]
 
     def _handle(self, message: Msg) -> None:
         super()._handle(message)
