@@ -458,8 +458,11 @@ async def test_who_may_only_pull_pulls_from_a_named_consumer_without_a_look_at_i
             for message in batch:
                 await message.ack()
             await subscription.unsubscribe()
-            await worker.flush()
-            assert (await admin.jetstream().consumer_info("ORDERS", "D")).num_ack_pending == 0
+
+            async def acknowledged() -> bool:
+                return (await admin.jetstream().consumer_info("ORDERS", "D")).num_ack_pending == 0
+
+            await until(acknowledged, "all to be acknowledged")
 
 
 async def test_a_subject_that_the_consumer_does_not_deliver_is_refused(js: JetStream) -> None:
