@@ -416,6 +416,32 @@ async def test_unsubscribe_ends_a_fetch_that_waits(js: JetStream) -> None:
         await fetching
 
 
+async def test_drain_waits_for_fetches_and_not_for_whoever_makes_them(js: JetStream) -> None:
+    """A worker that fetches for ever learns of the end from its next fetch."""
+    await make_stream(js, 30)
+    subscription = await js.pull_subscribe("orders.>", "D")
+    got: list[int] = []
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        while True:
+            try:
+                got.extend(sequences(await subscription.fetch(1, timeout=1)))
+            except Timeout:
+                continue
+            except SubscriptionClosed:
+                ended.set()
+                await asyncio.Event().wait()
+
+    worker = asyncio.create_task(work())
+    await eventually(lambda: len(got) > 3, "the worker to work")
+    await asyncio.wait_for(subscription.drain(), LONG)
+    await asyncio.wait_for(ended.wait(), LONG)
+    worker.cancel()
+    assert got == list(range(1, len(got) + 1))
+    assert await names(js) == []
+
+
 async def test_drain_lets_a_fetch_that_waits_finish(js: JetStream) -> None:
     stream = await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")

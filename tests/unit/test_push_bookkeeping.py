@@ -1,4 +1,4 @@
-"""The books of a push subscription: flow control, gaps, silence. Chosen cases, then any case."""
+"""The books of subscriptions: flow control, gaps, silence, deadlines. Chosen cases, then any case."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jetspark.jetstream.classic_fetch import lingering_time
 from jetspark.jetstream.flow_control import FlowControl
 from jetspark.jetstream.gaps import Gap, Gaps
 from jetspark.jetstream.metadata import SequencePair
@@ -192,3 +193,12 @@ def test_who_hears_something_often_enough_is_never_alarmed(allowed: float, waits
         now += min(wait, allowed / 2)
         assert not silence.too_long(now, due=now)
         silence.heard(now)
+
+
+# --- the time of a fetch
+
+
+@given(st.floats(0.001, 1e6))
+def test_a_request_lingers_for_less_than_the_client_waits(seconds: float) -> None:
+    assert 0 < lingering_time(seconds) < seconds
+    assert seconds - lingering_time(seconds) <= 0.1 + 1e-6

@@ -18,7 +18,7 @@ from jetspark.jetstream.status import OnFetch, classify
 from jetspark.wire import encode
 from jetspark.wire.frames import MsgFrame
 
-__all__ = ["ClassicFetch", "server_time"]
+__all__ = ["ClassicFetch", "lingering_time"]
 
 #: Seconds by which a lingering request ends before the client does.
 _MARGIN: Final = 0.1
@@ -26,7 +26,7 @@ _MARGIN: Final = 0.1
 _header = attrgetter("header")
 
 
-def server_time(seconds: float) -> float:
+def lingering_time(seconds: float) -> float:
     """How long a request may linger when the client waits for `seconds`: a little less."""
     return seconds - min(_MARGIN, seconds / 2)
 
@@ -55,7 +55,8 @@ class ClassicFetch(PullReceiver):
 
     async def run(self, deadline: float) -> list[MsgFrame]:
         """Ask, and return what came until `deadline`, in the loop's time. The error is `error`."""
-        self._expiry = deadline - min(_MARGIN, (deadline - self._loop.time()) / 2)
+        now = self._loop.time()
+        self._expiry = now + lingering_time(deadline - now)
         self._session.add(self)
         if self._at_once:
             self._send(no_wait=True)

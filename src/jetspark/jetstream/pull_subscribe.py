@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Self
 
+from jetspark.core.signal import Signal
 from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
 from jetspark.jetstream import api
 from jetspark.jetstream.classic_fetch import ClassicFetch
@@ -41,7 +42,9 @@ class PullSubscription:
             self._owned = Owned(js, info, created=created, notify=notify)
         self._leftover = Leftover()
         self._one = PullOne(self._target, self._leftover)
-        self._fetches: set[asyncio.Task[object]] = set()
+        # How many fetches wait, and who is told when one has ended.
+        self._fetching = 0
+        self._fetched = Signal()
         self._running: set[ClassicFetch] = set()
         self._closed = False
 
@@ -82,13 +85,12 @@ class PullSubscription:
         """
         _check(batch, timeout)
         self._check_open()
-        task = asyncio.current_task()
-        assert task is not None
-        self._fetches.add(task)
+        self._fetching += 1
         try:
             return await self._fetch(batch, timeout)
         finally:
-            self._fetches.discard(task)
+            self._fetching -= 1
+            self._fetched.wake()
 
     async def _fetch(self, batch: int, timeout: float) -> Batch:
         loop = asyncio.get_running_loop()
@@ -132,9 +134,7 @@ class PullSubscription:
         Fetches that wait raise `SubscriptionClosed`; what nobody got goes back to the server. Raises what
         deleting raises.
         """
-        self._end()
-        await self._leftover.settle(self._js.timeout)
-        self._give_back()
+        await self._end()
         if self._owned is not None:
             await self._owned.delete()
 
@@ -146,18 +146,11 @@ class PullSubscription:
         if self._closed:
             return
         self._closed = True
-        fetches = self._fetches - {asyncio.current_task()}
         seconds = self._js.connection.options.drain_timeout
-        pending: set[asyncio.Task[object]] = set()
-        if fetches:
-            _, pending = await asyncio.wait(fetches, timeout=seconds)
-        self._end()
-        await self._leftover.settle(self._js.timeout)
-        self._give_back()
-        if pending:
-            raise Timeout(
-                f"{len(pending)} fetches did not end within {seconds} s", hint="Raise drain_timeout"
-            )
+        finished = await self._wait_for_fetches(seconds)
+        await self._end()
+        if not finished:
+            raise Timeout(f"a fetch did not end within {seconds} s", hint="Raise drain_timeout")
         if self._owned is not None:
             await self._owned.delete_quietly()
 
@@ -167,15 +160,24 @@ class PullSubscription:
     async def __aexit__(self, *exc: object) -> None:
         await self.unsubscribe()
 
-    def _end(self) -> None:
+    async def _end(self) -> None:
+        """End the fetches that wait, and return to the server what nobody got."""
         self._closed = True
         for fetch in list(self._running):
             fetch.end(self._refusal())
         self._one.end(self._refusal())
-
-    def _give_back(self) -> None:
+        await self._wait_for_fetches(self._js.timeout)
+        await self._leftover.settle(self._js.timeout)
         frames = self._leftover.take(len(self._leftover.frames), None)
         self._target.give_back(frames)
+
+    async def _wait_for_fetches(self, timeout: float) -> bool:
+        """Whether all have ended in time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while self._fetching and await self._fetched.wait(deadline - loop.time()):
+            pass
+        return not self._fetching
 
     def _check_open(self) -> None:
         if self._closed:
