@@ -391,6 +391,15 @@ async def test_a_stalled_consumer_is_answered_when_the_reader_is_there(
     assert await server.answered() == "fc.1"
 
 
+async def test_a_stalled_header_that_is_no_subject_is_reported_and_not_answered(
+    server: ScriptedPush, js: JetStream, watch: Watch
+) -> None:
+    await js.subscribe("s.>", callback=lambda message: None)
+    server.send(server.heartbeat(0, stalled="fc.1 fc.2"), server.flow_control("fc.3"))
+    assert await server.answered() == "fc.3"
+    assert "Nats-Consumer-Stalled" in str(await watch.until(Event.ERROR))
+
+
 async def test_after_a_reconnect_a_stalled_consumer_is_answered_again(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:

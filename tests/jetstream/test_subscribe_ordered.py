@@ -15,6 +15,7 @@ from jetspark import (
     JetStreamMsg,
     MissedHeartbeat,
     NoMatchingStream,
+    NotJetStreamMessage,
     PushSubscription,
     StreamNotFound,
     UsageError,
@@ -239,6 +240,21 @@ async def test_messages_that_overtake_the_answer_to_the_creation_are_taken(
         subscription = await nc.jetstream().subscribe("s.>", ordered=True)
         assert [(await subscription.next(LONG)).data for _ in range(2)] == [b"1", b"2"]
         assert len(server.created) == 1
+
+
+@pytest.mark.parametrize("reply", ["", "$JS.ACK.not.enough"])
+async def test_a_stranger_among_the_messages_costs_none_of_them(
+    scripted_server: ScriptedPush, reply: str
+) -> None:
+    server = scripted_server
+    reported: list[Exception] = []
+    async with connect(server.url) as nc:
+        subscription = await nc.jetstream().subscribe("s.>", ordered=True, on_error=reported.append)
+        first = [server.message(b"1"), server.message(b"2")]
+        server.send(*first, server.message(b"stranger", reply=reply), server.message(b"3", sequence=3))
+        assert [(await subscription.next(LONG)).data for _ in range(3)] == [b"1", b"2", b"3"]
+        assert len(server.created) == 1
+    assert [type(error) for error in reported] == [NotJetStreamMessage]
 
 
 async def test_refusals_are_reported_and_it_goes_on_trying(scripted_server: ScriptedPush) -> None:

@@ -139,8 +139,8 @@ class Row:
         current = self.current
         if len(frames) > 2 and self._follow(frames, current):
             return frames, True
-        for frame in frames:
-            metadata = parse_metadata(frame.reply)
+        # All before the first is counted: one that is none must not leave the count half done.
+        for frame, metadata in [(frame, parse_metadata(frame.reply)) for frame in frames]:
             if metadata.consumer != current:
                 continue
             if metadata.sequence.consumer != self.expected:

@@ -27,6 +27,7 @@ from jetspark.jetstream.status import OnConsume, Status, classify
 from jetspark.wire import encode
 from jetspark.wire.frames import MsgFrame
 from jetspark.wire.headers import has_status
+from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -272,7 +273,12 @@ class PushReader(Subscription):
 
     def _on_heartbeat(self, status: Status, reply: bytes) -> None:
         """A heartbeat; or with a reply the question of flow control."""
-        asked = reply or (status.stalled or "").encode()
+        asked = reply
+        if status.stalled:
+            try:
+                asked = check_subject(status.stalled, "Nats-Consumer-Stalled")
+            except UsageError as error:
+                self.notify(error)
         if asked:
             self._flow.asked(asked, self._received - self._dropped)
             self._arrived.wake()
