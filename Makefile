@@ -7,29 +7,40 @@ ARGS    ?=
 VENV    := .venv
 PY      := $(VENV)/bin/python
 DEV     := $(VENV)/.dev-installed
+SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
 
+# The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
+SPARKS  := 4.0 4.1 4.2
+MATRIX  := $(SPARKS:%=.venv-spark-%)
+
 # Every download is hashed. Build isolation would fetch build backends that are not, so they are
-# installed first, from build.lock. nkeys is the one dependency that is published as source only.
-PIP     := $(PY) -m pip --disable-pip-version-check -qq
-LOCKED  := install --require-hashes --only-binary :all: --no-binary nkeys --no-build-isolation
+# installed first, from build.lock. nkeys and pyspark are published as source only.
+PIP     := -m pip --disable-pip-version-check -qq
+LOCKED  := install --require-hashes --only-binary :all: --no-binary nkeys,pyspark --no-build-isolation
 COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --no-emit-index-url --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test check format demo bench lock clean
+.PHONY: help install test test-matrix $(SPARKS:%=test-spark-%) check format demo bench lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(DEV) ## create .venv with the locked tools and jetspark, editable
+install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is none, and jetspark, editable
+	@scripts/with-java true
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
-test: $(DEV) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(SPARK) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
+	scripts/with-java $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: $(DEV) ## check format, lint, types and layers, as CI does
+test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
+
+$(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
+	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/spark $(ARGS)
+
+check: $(SPARK) ## check format, lint, types and layers, as CI does
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
@@ -43,30 +54,51 @@ demo: $(DEV) ## run the quick start against a server of its own
 	$(PY) examples/quickstart.py $(ARGS)
 
 bench: $(BENCH) ## measure jetspark beside its peers (ARGS is passed on)
-	$(PY) -m bench $(ARGS)
+	scripts/with-java $(PY) -m bench $(ARGS)
 
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)
-	$(PIP) install uv
+	$(PY) $(PIP) install uv
 	$(COMPILE) --group build -o requirements/build.lock $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --group dev -c requirements/build.lock \
 	    -o requirements/dev.lock $(ARGS)
+	$(COMPILE) pyproject.toml --extra spark --group spark -c requirements/build.lock \
+	    -c requirements/dev.lock -o requirements/spark.lock $(ARGS)
+	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
+	    $(COMPILE) pyproject.toml --extra server --extra spark --group dev --group spark \
+	    -c requirements/build.lock -c requirements/dev.lock -c - \
+	    -o requirements/spark-$$version.lock $(ARGS) || exit; done
+	$(COMPILE) --group java -o requirements/java.lock $(ARGS)
 	$(COMPILE) --group bench -c requirements/dev.lock -o requirements/bench.lock $(ARGS)
 
-clean: ## remove .venv, caches and build output
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove .venv, those of the matrix, caches and build output
+	rm -rf $(VENV) $(MATRIX) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A new lock or pyproject.toml makes the stamps stale; the environment itself is kept.
 $(DEV): requirements/build.lock requirements/dev.lock pyproject.toml | $(PY)
 	@echo "Installing the packages of requirements/dev.lock ..."
-	@$(PIP) $(LOCKED) -r requirements/build.lock
-	@$(PIP) $(LOCKED) -r requirements/dev.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PY) $(PIP) $(LOCKED) -r requirements/build.lock
+	@$(PY) $(PIP) $(LOCKED) -r requirements/dev.lock
+	@$(PY) $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(BENCH): requirements/bench.lock $(DEV)
+$(SPARK): requirements/spark.lock $(DEV)
+	@echo "Installing the packages of requirements/spark.lock (Spark alone is 450 MB) ..."
+	@$(PY) $(PIP) $(LOCKED) -r requirements/spark.lock
+	@touch $@
+
+$(BENCH): requirements/bench.lock $(SPARK)
 	@echo "Installing the packages of requirements/bench.lock ..."
-	@$(PIP) $(LOCKED) -r requirements/bench.lock
+	@$(PY) $(PIP) $(LOCKED) -r requirements/bench.lock
+	@touch $@
+
+$(MATRIX:%=%/.installed): .venv-spark-%/.installed: requirements/build.lock requirements/spark-%.lock \
+        pyproject.toml | $(PY)
+	@echo "Installing the packages of requirements/spark-$*.lock into $(@D) (Spark alone is 450 MB) ..."
+	@$(PY) -m venv $(@D)
+	@$(@D)/bin/python $(PIP) $(LOCKED) -r requirements/build.lock
+	@$(@D)/bin/python $(PIP) $(LOCKED) -r requirements/spark-$*.lock
+	@$(@D)/bin/python $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(PY):

@@ -56,6 +56,7 @@ Error                              everything below; carries `hint`, what the us
     │   ├── ConsumerMismatch       the consumer is another one than asked for; carries `differences`
     │   └── ConsumerIsPull         one cannot subscribe to it, only pull
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
+    ├── DataLoss                   a stream no longer holds what was to be read; names the range
     ├── MessageGap                 a push consumer delivered what never arrived; carries what is missing
     ├── MissedHeartbeat            the server was silent for several heartbeats
     └── NotJetStreamMessage        the message has no acknowledgement subject
@@ -85,6 +86,7 @@ __all__ = [
     "ConsumerMismatch",
     "ConsumerNameInUse",
     "ConsumerNotFound",
+    "DataLoss",
     "DuplicateSubscription",
     "Error",
     "ExceededLimit",
@@ -256,14 +258,42 @@ class NoStreamForSubject(NoResponders, JetStreamError):
 
 
 class PublishError(JetStreamError):
-    """Messages of a publisher are not stored, or it is unknown: `failed` of them since it last said so.
+    """Messages of a publisher are not stored, or it is unknown: `failed` of them since it last said so, the
+    first of them number `first` of all that were published, counted from 1.
 
     Its cause is the first error; each message's own is on its future.
     """
 
-    def __init__(self, message: str = "", *, failed: int = 0, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, failed: int = 0, first: int = 0, hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.failed = failed
+        self.first = first
+
+
+class DataLoss(JetStreamError):
+    """Messages that were to be read are gone: of `stream`, the sequences from `first_seq` up to, and without,
+    `next_seq`, which is None when nobody knows. `cause` says why, as far as it can be known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        stream: str = "",
+        first_seq: int = 0,
+        next_seq: int | None = None,
+        cause: str = "",
+        hint: str | None = None,
+    ) -> None:
+        up_to = "..." if next_seq is None else next_seq
+        told = message or f"stream {stream} lost the sequences [{first_seq}, {up_to}): {cause}"
+        super().__init__(told, hint=hint)
+        self.stream = stream
+        self.first_seq = first_seq
+        self.next_seq = next_seq
+        self.cause = cause
 
 
 class APIError(JetStreamError):

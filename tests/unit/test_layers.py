@@ -42,12 +42,17 @@ PURE = (
     "jetspark.wire",
     "jetspark.jetstream.flow_control",
     "jetspark.jetstream.gaps",
+    "jetspark.jetstream.losses",
     "jetspark.jetstream.metadata",
     "jetspark.jetstream.pull",
     "jetspark.jetstream.pull_options",
     "jetspark.jetstream.silence",
     "jetspark.jetstream.status",
+    "jetspark.jetstream.stream_range",
     "jetspark.jetstream.subscribe_checks",
+    "jetspark.spark.offsets",
+    "jetspark.spark.options",
+    "jetspark.spark.planning",
 )
 IMPURE = {"asyncio", "random", "select", "selectors", "socket", "ssl", "threading", "time"}
 

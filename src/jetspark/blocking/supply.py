@@ -100,8 +100,9 @@ class Supply(Generic[T]):
 class _Ahead(Generic[T]):
     """Reads an asynchronous iterator ahead, in a task, as far as is good."""
 
-    def __init__(self, items: AsyncIterator[T]) -> None:
+    def __init__(self, items: AsyncIterator[T], ahead: int) -> None:
         self._items = items
+        self._ahead = ahead
         self._ready: list[T] = []
         self._changed = Signal()
         self._task: asyncio.Task[None] | None = None
@@ -128,7 +129,7 @@ class _Ahead(Generic[T]):
             async for item in self._items:
                 self._ready.append(item)
                 self._changed.wake()
-                while len(self._ready) >= _AHEAD:
+                while len(self._ready) >= self._ahead:
                     await self._changed.wait(None)
         finally:
             close = getattr(self._items, "aclose", None)
@@ -137,11 +138,11 @@ class _Ahead(Generic[T]):
             asyncio.get_running_loop().call_soon(self._changed.wake)  # when the task is done
 
 
-def iterate(portal: Portal, items: AsyncIterator[T]) -> Iterator[T]:
-    """An asynchronous iterator as a plain one. Leaving it early closes it."""
-    ahead = _Ahead(items)
+def iterate(portal: Portal, items: AsyncIterator[T], ahead: int = _AHEAD) -> Iterator[T]:
+    """An asynchronous iterator as a plain one, read so many items ahead. Leaving it early closes it."""
+    reading = _Ahead(items, ahead)
     try:
-        while taken := portal.run(ahead.take()):
+        while taken := portal.run(reading.take()):
             yield from taken
     finally:
-        portal.post(ahead.close)
+        portal.post(reading.close)

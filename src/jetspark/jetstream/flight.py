@@ -86,6 +86,8 @@ class Flight(Receiver):
         #: How many failures nobody was told of, and the first of them.
         self._untold = 0
         self._first_failure: Error | None = None
+        #: The number of the first message that failed and nobody was told of; 0 when there is none.
+        self.first_failed = 0
         #: Woken, once per read, when messages were answered or the state changed.
         self._changed = Signal()
 
@@ -145,10 +147,14 @@ class Flight(Receiver):
         """Raise `PublishError` if messages have failed since the last time."""
         first, self._first_failure = self._first_failure, None
         count, self._untold = self._untold, 0
+        number, self.first_failed = self.first_failed, 0
         if first is not None:
             what = "1 message was" if count == 1 else f"{count} messages were"
             raise PublishError(
-                f"{what} not acknowledged, the first because: {first.args[0]}", failed=count, hint=first.hint
+                f"{what} not acknowledged, the first because: {first.args[0]}",
+                failed=count,
+                first=number,
+                hint=first.hint,
             ) from first
 
     def end(self, error: Error | None) -> None:
@@ -322,6 +328,7 @@ class Flight(Receiver):
         self.failed += 1
         self._untold += 1
         self._first_failure = self._first_failure or error
+        self.first_failed = self.first_failed or message.number
         if not message.future.done():
             message.future.set_exception(error)
             message.future.exception()  # `flush` tells about it, also when nobody awaits the future.

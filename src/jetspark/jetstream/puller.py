@@ -116,6 +116,11 @@ class Puller(PullReceiver):
             frames.append(frame)
         return frames
 
+    def narrow(self, limit: int) -> None:
+        """Ask for no more than that at a time, because little is left to read; the options still hold."""
+        self._pull.limit = min(limit, self.options.limit)
+        self._pull.threshold = min((limit + 1) // 2, self.options.threshold)
+
     def put_back(self, frames: list[MsgFrame]) -> None:
         """Take back what was taken last and handed to nobody."""
         self.buffer.extendleft(reversed(frames))
@@ -301,6 +306,7 @@ class Puller(PullReceiver):
         """The next message did not fit: ask for the whole limit once nothing else is pending."""
         if left is not None and left < self.options.limit:
             self._cramped = True
+            self._pull.limit = self.options.limit
             self._ask()
             return
         self.notify(

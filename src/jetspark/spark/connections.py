@@ -1,0 +1,105 @@
+"""Connections to NATS in Spark's Python processes: one for each process and set of options.
+
+Spark uses its workers again, so that a task usually finds a connection that an earlier one made. A forked
+worker has none of its parent's. A thread of its own answers the server's pings while Spark is busy elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, Final, TypeVar
+
+from pyspark.core.files import SparkFiles
+
+from jetspark.blocking.bridge import Bridge
+from jetspark.blocking.supply import iterate
+from jetspark.core.options import Options
+from jetspark.core.servers import parse_servers
+from jetspark.errors import NoServersError, Timeout
+from jetspark.jetstream.context import JetStream
+from jetspark.spark import log
+from jetspark.spark.options import ConnectionOptions
+
+__all__ = ["Link", "link_to"]
+
+T = TypeVar("T")
+
+#: Seconds that a call to JetStream may take; it is repeated when that was too short.
+_CALL_TIMEOUT: Final = 10.0
+_CONNECT_TIMEOUT: Final = 10.0
+#: Seconds between attempts to connect at all.
+_RETRY_WAIT: Final = 0.5
+
+_lock = threading.Lock()
+_links: dict[tuple[int, ConnectionOptions], Link] = {}
+
+
+class Link:
+    """JetStream for code that does not await."""
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._bridge = Bridge(parse_servers(options.servers), _core_options(options))
+        connection = self._bridge.connection
+        self.js: JetStream = connection.jetstream(
+            domain=options.domain, api_prefix=options.api_prefix, timeout=_CALL_TIMEOUT
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is of no use any more."""
+        return self._bridge.connection.closed
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of something asynchronous."""
+        return self._bridge.run(work)
+
+    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """An asynchronous iterator as a plain one; the next item is prepared while the last one is used."""
+        return iterate(self._bridge.portal, items, ahead=1)
+
+
+def link_to(options: ConnectionOptions, *, patience: float) -> Link:
+    """The process's link. Not there yet, it is made, while the server may be away for `patience` seconds."""
+    log.show()
+    with _lock:
+        key = (os.getpid(), options)
+        link = _links.get(key)
+        if link is None or link.closed:
+            link = _links[key] = _connect(options, time.monotonic() + patience)
+        return link
+
+
+def _connect(options: ConnectionOptions, deadline: float) -> Link:
+    while True:
+        try:
+            return Link(options)
+        except (NoServersError, Timeout):
+            if time.monotonic() + _RETRY_WAIT >= deadline:
+                raise
+            time.sleep(_RETRY_WAIT)
+
+
+def _core_options(options: ConnectionOptions) -> Options:
+    return Options(
+        name=f"jetspark, Spark process {os.getpid()}",
+        connect_timeout=_CONNECT_TIMEOUT,
+        credentials_file=_found(options.credentials_file),
+        user=options.user,
+        password=options.password,
+        token=options.token,
+        nkey_seed_file=_found(options.nkey_secret_file),
+        tls_ca_file=_found(options.tls_ca_file),
+        tls_cert_file=_found(options.tls_cert_file),
+        tls_key_file=_found(options.tls_key_file),
+    )
+
+
+def _found(path: str | None) -> str | None:
+    """A path on this machine: as it is, or else among the files that `spark.files` brought here."""
+    if path is None or os.path.isabs(path) or os.path.exists(path):
+        return path
+    shipped = os.path.join(SparkFiles.getRootDirectory(), path)
+    return shipped if os.path.exists(shipped) else path

@@ -1,0 +1,351 @@
+"""The options of `format("jetstream")`: one table, read in one place, bad ones refused by name. Pure.
+
+Spark hands options over as text and in lower case. What is read from them is typed, hashable and can be
+pickled; secrets are no part of its repr.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from jetspark.core.options import Options
+from jetspark.core.servers import DEFAULT_URL, parse_servers
+from jetspark.errors import UsageError
+from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
+
+__all__ = ["ConnectionOptions", "Position", "SourceOptions", "Use", "is_meant", "parse_options"]
+
+
+class Use(enum.Flag):
+    """What an option is for."""
+
+    BATCH = enum.auto()
+    STREAM = enum.auto()
+    READ = BATCH | STREAM
+    WRITE = enum.auto()
+    ALL = READ | WRITE
+
+
+#: What users call it.
+_CALLED: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "write and writeStream"}
+
+
+#: `earliest`, `latest`, or sequences by stream.
+Position: TypeAlias = str | tuple[tuple[str, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """How to connect. Paths are those of the machine that connects."""
+
+    servers: tuple[str, ...] = (DEFAULT_URL,)
+    credentials_file: str | None = None
+    user: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    token: str | None = dataclasses.field(default=None, repr=False)
+    nkey_secret_file: str | None = None
+    tls_ca_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    domain: str | None = None
+    api_prefix: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """What to read or write, and how."""
+
+    connection: ConnectionOptions = ConnectionOptions()
+    stream: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    starting_position: Position | None = None
+    ending_position: Position | None = None
+    starting_timestamp: datetime | None = None
+    ending_timestamp: datetime | None = None
+    max_messages_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_messages_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = True
+    progress_consumer: str | None = None
+    subject: str | None = None
+    max_pending: int = 4096
+    publish_mode: str = "async"
+    msg_id_prefix: str = ""
+    min_duplicate_window: float = 120.0
+    #: The names of the options that were given, as the table spells them.
+    given: tuple[str, ...] = ()
+
+    def check_use(self, use: Use) -> None:
+        """Raise `UsageError` for options that have no effect on what is done with them."""
+        for name in self.given:
+            suits = _BY_NAME[name.lower()].use
+            if use not in suits:
+                others = " and ".join(called for each, called in _CALLED.items() if each in suits)
+                raise UsageError(
+                    f"option {name} is for {others}, not for {_CALLED[use]}", hint="Leave it out"
+                )
+
+
+# --- how the text of an option is read; the error says what is accepted
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("text")
+    return text.strip()
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts) or len(set(parts)) != len(parts):
+        raise ValueError("one name, or several with commas between them, each once")
+    return parts
+
+
+def _streams(text: str) -> tuple[str, ...]:
+    names = _listed(text)
+    for name in names:
+        check_name(name.replace("*", "x"), "stream")
+    return names
+
+
+def _subjects(text: str) -> tuple[str, ...]:
+    subjects = _listed(text)
+    for index, subject in enumerate(subjects):
+        check_filter(subject)
+        for other in subjects[:index]:
+            if subjects_overlap(subject, other):
+                raise ValueError(f"filters that do not overlap, and {other!r} and {subject!r} do")
+    return subjects
+
+
+def _servers(text: str) -> tuple[str, ...]:
+    urls = _listed(text)
+    for server in parse_servers(urls):
+        if server.user is not None or server.password is not None:
+            raise UsageError(
+                "servers must not hold a user, password or token: Spark shows it in plans and event logs",
+                hint="Use the options credentialsFile, user and password, or token",
+            )
+    return urls
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError("a whole number of at least 1")
+    return number
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.strip().lower() == "true"
+
+
+def _time(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("a time as ISO 8601 has it, such as 2026-01-31T12:00:00Z") from None
+    # Without a time zone it is UTC, whatever the machine: driver and executors may differ.
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def _position(text: str) -> Position:
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return word
+    try:
+        sequences = json.loads(text)
+    except ValueError:
+        sequences = None
+    if not isinstance(sequences, dict) or not sequences:
+        raise ValueError('earliest, latest, or sequences by stream: {"ORDERS": 1234}')
+    for stream, sequence in sequences.items():
+        check_name(stream, "stream")
+        if not isinstance(sequence, int) or isinstance(sequence, bool) or sequence < 1:
+            raise ValueError(f"a sequence of at least 1 for {stream!r}")
+    return tuple(sorted(sequences.items()))
+
+
+def _name(text: str) -> str:
+    return check_name(text.strip(), "consumer")
+
+
+def _subject(text: str) -> str:
+    check_subject(text.strip())
+    return text.strip()
+
+
+def _mode(text: str) -> str:
+    if text.strip().lower() not in ("async", "atomic"):
+        raise ValueError("async or atomic")
+    return text.strip().lower()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError("seconds, 0 or more")
+    return seconds
+
+
+def _prefix(text: str) -> str:
+    check_subject(text.strip())
+    return text.strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Option:
+    name: str
+    field: str
+    read: Callable[[str], Any]
+    use: Use = Use.ALL
+    of_connection: bool = False
+
+
+_TABLE: Final = (
+    _Option("servers", "servers", _servers, of_connection=True),
+    _Option("credentialsFile", "credentials_file", _text, of_connection=True),
+    _Option("user", "user", _text, of_connection=True),
+    _Option("password", "password", _text, of_connection=True),
+    _Option("token", "token", _text, of_connection=True),
+    _Option("nkeySecretFile", "nkey_secret_file", _text, of_connection=True),
+    _Option("tlsCaFile", "tls_ca_file", _text, of_connection=True),
+    _Option("tlsCertFile", "tls_cert_file", _text, of_connection=True),
+    _Option("tlsKeyFile", "tls_key_file", _text, of_connection=True),
+    _Option("domain", "domain", _name, of_connection=True),
+    _Option("apiPrefix", "api_prefix", _prefix, of_connection=True),
+    _Option("stream", "stream", _streams),
+    _Option("subjects", "subjects", _subjects, Use.READ),
+    _Option("startingPosition", "starting_position", _position, Use.READ),
+    _Option("endingPosition", "ending_position", _position, Use.BATCH),
+    _Option("startingTimestamp", "starting_timestamp", _time, Use.READ),
+    _Option("endingTimestamp", "ending_timestamp", _time, Use.BATCH),
+    _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count, Use.STREAM),
+    _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _count, Use.STREAM),
+    _Option("minPartitions", "min_partitions", _count, Use.READ),
+    _Option("maxMessagesPerPartition", "max_messages_per_partition", _count, Use.READ),
+    _Option("failOnDataLoss", "fail_on_data_loss", _flag, Use.READ),
+    _Option("includeHeaders", "include_headers", _flag, Use.READ),
+    _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
+    _Option("subject", "subject", _subject, Use.WRITE),
+    _Option("maxPending", "max_pending", _count, Use.WRITE),
+    _Option("publishMode", "publish_mode", _mode, Use.WRITE),
+    _Option("msgIdPrefix", "msg_id_prefix", _text, Use.WRITE),
+    _Option("minDuplicateWindow", "min_duplicate_window", _seconds, Use.WRITE),
+)
+_BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
+#: Options of `writeStream` itself, which Spark hands on.
+_OF_SPARK: Final = ("checkpointlocation", "queryname")
+#: Not shown in errors. A URL may hold a password, though it should not.
+_SECRETS: Final = ("password", "token", "servers")
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Read what Spark was given. Raises `UsageError`, which names the option and what it accepts."""
+    values: dict[str, Any] = {}
+    connection: dict[str, Any] = {}
+    given: list[str] = []
+    for key, text in options.items():
+        option = _BY_NAME.get(key.lower())
+        if key.lower() in _OF_SPARK:
+            continue
+        if option is None:
+            raise _unknown(key)
+        given.append(option.name)
+        (connection if option.of_connection else values)[option.field] = _read(option, text)
+    parsed = SourceOptions(connection=ConnectionOptions(**connection), given=tuple(sorted(given)), **values)
+    _check_connection(parsed.connection)
+    _check_bounds(parsed)
+    return parsed
+
+
+def _read(option: _Option, text: str) -> object:
+    try:
+        return option.read(text)
+    except UsageError as error:
+        raise UsageError(f"option {option.name}: {error.args[0]}", hint=error.hint) from None
+    except ValueError as error:
+        shown = "" if option.name in _SECRETS else f", not {text!r}"
+        raise UsageError(f"option {option.name} must be {error}{shown}") from None
+
+
+def _unknown(key: str) -> UsageError:
+    if key.lower() == "path":
+        return UsageError("load() takes no path", hint='Name the stream: .option("stream", "ORDERS").load()')
+    near = difflib.get_close_matches(key.lower(), _BY_NAME, n=1)
+    meant = f"Did you mean {_BY_NAME[near[0]].name}? " if near else ""
+    names = ", ".join(option.name for option in _TABLE)
+    return UsageError(f"unknown option {key!r}", hint=f"{meant}There are: {names}")
+
+
+def _check_connection(connection: ConnectionOptions) -> None:
+    """Let the connection's own options say what does not go together, in the names of this table."""
+    fields = {field: value for field, value in vars(connection).items() if field not in _NOT_CORE}
+    nkey = fields.pop("nkey_secret_file")
+    try:
+        Options(nkey_seed_file=nkey, **fields)
+    except UsageError as error:
+        message = str(error.args[0]).replace("nkey_seed_file", "nkeySecretFile")
+        for option in _TABLE:
+            message = message.replace(option.field, option.name) if option.of_connection else message
+        raise UsageError(message, hint=error.hint) from None
+    if connection.domain and connection.api_prefix:
+        raise UsageError("domain and apiPrefix exclude each other: choose one")
+
+
+_NOT_CORE: Final = ("servers", "domain", "api_prefix")
+
+
+def _check_bounds(options: SourceOptions) -> None:
+    for bound in ("starting", "ending"):
+        position = getattr(options, f"{bound}_position")
+        if position is not None and getattr(options, f"{bound}_timestamp") is not None:
+            raise UsageError(f"{bound}Position and {bound}Timestamp exclude each other: choose one")
+        if isinstance(position, tuple) and options.stream:
+            unknown = [name for name, _ in position if not is_meant(name, options.stream)]
+            if unknown:
+                raise UsageError(
+                    f"option {bound}Position names {', '.join(unknown)}, which option stream does not"
+                )
+    start, end = options.starting_timestamp, options.ending_timestamp
+    if start and end and start > end:
+        raise UsageError(f"startingTimestamp {start.isoformat()} is after endingTimestamp {end.isoformat()}")
+
+
+def is_meant(name: str, patterns: Sequence[str]) -> bool:
+    """Whether option `stream` means this stream: it has its name, or a pattern with `*` that fits."""
+    return any(_fits(name, pattern) for pattern in patterns)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    if not name.startswith(first):
+        return False
+    position = len(first)
+    *middle, last = rest
+    for part in middle:
+        found = name.find(part, position)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return len(name) - position >= len(last) and name.endswith(last)

@@ -1,0 +1,45 @@
+"""What a row of `format("jetstream")` is made of, in Spark's words; `jetspark.arrow` says it in Arrow's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from jetspark.errors import UsageError
+
+__all__ = ["READ_SCHEMA", "check_schema", "read_schema"]
+
+READ_SCHEMA: Final = StructType(
+    [
+        StructField("subject", StringType()),
+        StructField("data", BinaryType()),
+        StructField("headers", MapType(StringType(), ArrayType(StringType()))),
+        StructField("stream", StringType()),
+        StructField("sequence", LongType()),
+        StructField("timestamp", TimestampType()),
+    ]
+)
+
+
+def read_schema(*, headers: bool) -> StructType:
+    """The columns of a read."""
+    return StructType([field for field in READ_SCHEMA if headers or field.name != "headers"])
+
+
+def check_schema(given: StructType, *, headers: bool) -> None:
+    """Raise `UsageError` for a schema of the user's own."""
+    if given != read_schema(headers=headers):
+        raise UsageError(
+            f"the schema of a stream is fixed, {given.simpleString()} is not it",
+            hint="Leave .schema(...) out and select or cast the columns that you need",
+        )

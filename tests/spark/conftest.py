@@ -1,0 +1,37 @@
+"""Fixtures of the Spark tests: one session for all tests of a worker, and a quick way to fill streams."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jetspark import blocking
+from jetspark.server import Server
+from tests.spark.support import SPARK_CONF, Bench
+
+# Spark's workers run this Python, and nothing listens on anything but loopback.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session with two cores. Tasks are not tried again, so that what fails is seen."""
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in SPARK_CONF.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def bench(shared_server: Server) -> Iterator[Bench]:
+    """Streams to be made and filled, on the shared server."""
+    with blocking.connect(shared_server.url) as connection:
+        yield Bench(shared_server.url, connection.jetstream(timeout=30))
