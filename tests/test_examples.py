@@ -17,12 +17,17 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 LAST_LINES = {
     "all_or_nothing": "still 2 entries",
     "blocking": "iterated 4",
+    "classic_fetch": (
+        "no message of ORDERS > billing within 0.5 s. Nothing is there to deliver, or max_ack_pending "
+        "messages wait for acknowledgement"
+    ),
     "consume_with_a_handler": "handled 20 of 20",
     "core_nats": "nobody listens on 'nobody.home'. Is the service running, and in this account?",
     "dead_letters": "dead after 3 deliveries: 'not an address'",
     "iterate_messages": "web1 wrote 333 lines",
     "look_up": "stream STATE: no message found (10037)",
     "publish_many": "stored 10001",
+    "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
     "quickstart": "0 to acknowledge, 0 to deliver",
     "replay_in_order": "[60, 62, 64, 66, 68]",
     "work_queue": "left in the queue: 0",

@@ -50,9 +50,15 @@ Error                              everything below; carries `hint`, what the us
     │   ├── ServerShutdown         409, the server stops; pull again
     │   ├── ExceededLimit          409, asked for more than the consumer allows
     │   └── PinIdMismatch          423, another client is pinned now
+    ├── SubscribeError             what was asked for does not fit what the server has
+    │   ├── NoMatchingStream       no stream has the subject, or several have; carries `streams`
+    │   ├── DuplicateSubscription  somebody is subscribed to this push consumer already
+    │   ├── ConsumerMismatch       the consumer is another one than asked for; carries `differences`
+    │   └── ConsumerIsPull         one cannot subscribe to it, only pull
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
     ├── DataLoss                   a stream no longer holds what was to be read; names the range
-    ├── MissedHeartbeat            the server was silent for two heartbeats
+    ├── MessageGap                 a push consumer delivered what never arrived; carries what is missing
+    ├── MissedHeartbeat            the server was silent for several heartbeats
     └── NotJetStreamMessage        the message has no acknowledgement subject
 ```
 
@@ -75,10 +81,13 @@ __all__ = [
     "ConnectionError",
     "ConnectionLost",
     "ConsumerDeleted",
+    "ConsumerIsPull",
     "ConsumerIsPush",
+    "ConsumerMismatch",
     "ConsumerNameInUse",
     "ConsumerNotFound",
     "DataLoss",
+    "DuplicateSubscription",
     "Error",
     "ExceededLimit",
     "HeadersNotSupported",
@@ -89,8 +98,10 @@ __all__ = [
     "JetStreamUnavailable",
     "LeadershipChanged",
     "MaxPayloadError",
+    "MessageGap",
     "MessageNotFound",
     "MissedHeartbeat",
+    "NoMatchingStream",
     "NoResponders",
     "NoServersError",
     "NoStreamForSubject",
@@ -112,6 +123,7 @@ __all__ = [
     "StreamNotFound",
     "StreamSealed",
     "StreamSubjectOverlap",
+    "SubscribeError",
     "SubscriptionClosed",
     "TLSError",
     "Timeout",
@@ -517,8 +529,72 @@ class PinIdMismatch(StatusError):
     """Another client is pinned in the priority group now."""
 
 
+class SubscribeError(JetStreamError):
+    """What `subscribe` or `pull_subscribe` was asked for does not fit what the server has."""
+
+
+class NoMatchingStream(SubscribeError):
+    """Not exactly one stream stores the subject: `streams` are those that do."""
+
+    def __init__(
+        self, message: str = "", *, subject: str = "", streams: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.subject = subject
+        self.streams = streams
+
+
+class DuplicateSubscription(SubscribeError):
+    """Somebody is subscribed to this push consumer, which is not meant for several."""
+
+
+class ConsumerMismatch(SubscribeError):
+    """There is a consumer of this name, and it is another one than asked for; it was not changed.
+
+    `differences` has, for each field of the configuration, what was asked for and what is there.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        differences: Mapping[str, tuple[object, object]] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.differences = dict(differences or {})
+
+
+class ConsumerIsPull(SubscribeError):
+    """The consumer has no deliver subject: one can only pull from it."""
+
+
+class MessageGap(JetStreamError):
+    """A push consumer delivered messages that did not arrive.
+
+    `expected` is the first delivery that is missing, in the numbering of the consumer, `received` the one
+    that came instead or was announced by a heartbeat; `stream_sequence` is where the stream was then.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        expected: int = 0,
+        received: int = 0,
+        stream_sequence: int = 0,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.expected = expected
+        self.received = received
+        self.stream_sequence = stream_sequence
+
+
 class MissedHeartbeat(JetStreamError):
-    """The server sent neither a message nor a heartbeat for twice as long as it should be silent."""
+    """The server sent neither a message nor a heartbeat for longer than it may be silent: two heartbeats
+    of a pull, three of a push consumer unless told otherwise.
+    """
 
 
 class NotJetStreamMessage(JetStreamError):

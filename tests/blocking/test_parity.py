@@ -25,6 +25,8 @@ from jetspark.jetstream import (
     message,
     ordered,
     publisher,
+    pull_subscribe,
+    push,
     stream,
 )
 
@@ -43,6 +45,8 @@ PAIRS: dict[type, type] = {
     publisher.Publisher: blocking.Publisher,
     batch.AtomicBatch: blocking.AtomicBatch,
     advisory.Advisories: blocking.Advisories,
+    push.PushSubscription: blocking.PushSubscription,
+    pull_subscribe.PullSubscription: blocking.PullSubscription,
 }
 
 _LOOP = "belongs to the loop: for the layers above, not for users"
@@ -60,10 +64,14 @@ DIFFERENCES: dict[str, dict[type, str]] = {
         subscription.Subscription: (
             "cancel closed deliver disconnected end join publish_refused reconnected remaining"
         ),
+        push.PushSubscription: (
+            "cancel closed deliver disconnected end join publish_refused reconnected remaining"
+        ),
         advisory.Advisories: "end take",
     },
     _THREADS: {
         subscription.Subscription: "hand_to take",
+        push.PushSubscription: "give_back hand_to take",
         consuming.Messages: "notify put_back take",
         publisher.Publisher: "frame",
     },
@@ -71,7 +79,8 @@ DIFFERENCES: dict[str, dict[type, str]] = {
         blocking.OrderedConsumer: "stream_name",
         blocking.AtomicBatch: "ack",
     },
-    "starts the thread of the callback": {blocking.Subscription: "open"},
+    "the steps of `subscribe`": {push.PushSubscription: "abandon begin bind"},
+    "starts the thread of the callback": {blocking.Subscription: "open", blocking.PushSubscription: "open"},
     "ends the handing out, when the connection closes": {blocking.Messages: "halt"},
 }
 

@@ -25,6 +25,8 @@ SAMPLES = {
     "float": 1.5,
     "float | None": 1.5,
     "bool": True,
+    "tuple[str, ...]": ("ORDERS", "ARCHIVE"),
+    "Mapping[str, tuple[object, object]] | None": {"ack_wait": (30.0, 5.0)},
 }
 
 every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

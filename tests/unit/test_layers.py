@@ -40,12 +40,16 @@ USERS_OF = {"server": ("jetspark", "shipper", "cli")}
 # What has no I/O, no clock and no chance in it can be tested with any input.
 PURE = (
     "jetspark.wire",
+    "jetspark.jetstream.flow_control",
+    "jetspark.jetstream.gaps",
     "jetspark.jetstream.losses",
     "jetspark.jetstream.metadata",
     "jetspark.jetstream.pull",
     "jetspark.jetstream.pull_options",
+    "jetspark.jetstream.silence",
     "jetspark.jetstream.status",
     "jetspark.jetstream.stream_range",
+    "jetspark.jetstream.subscribe_checks",
     "jetspark.spark.offsets",
     "jetspark.spark.options",
     "jetspark.spark.planning",

@@ -15,6 +15,8 @@ from jetspark.blocking.consuming import Consuming, Messages
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.message import Batch, JetStreamMsg, Msg, ack_all
 from jetspark.blocking.publisher import AtomicBatch, Publisher
+from jetspark.blocking.pull_subscribe import PullSubscription
+from jetspark.blocking.push import PushSubscription
 from jetspark.blocking.stream import Stream
 from jetspark.blocking.subscription import Subscription
 
@@ -31,6 +33,8 @@ __all__ = [
     "Msg",
     "OrderedConsumer",
     "Publisher",
+    "PullSubscription",
+    "PushSubscription",
     "Stream",
     "Subscription",
     "ack_all",

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from jetspark.blocking.advisory import Advisories
 from jetspark.blocking.consumer import Consumer, OrderedConsumer
+from jetspark.blocking.consuming import Handler
 from jetspark.blocking.mirror import mirrors
 from jetspark.blocking.publisher import AtomicBatch, Publisher
+from jetspark.blocking.pull_subscribe import PullSubscription
+from jetspark.blocking.push import PushSubscription
 from jetspark.blocking.stream import Stream
 from jetspark.blocking.supply import iterate
 from jetspark.jetstream import context as aio
@@ -19,6 +22,7 @@ from jetspark.jetstream.consumers import OrderedKeywords
 from jetspark.jetstream.dead_letters import DeadLetter
 from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo
 from jetspark.jetstream.publisher import MAX_BUFFERED_BYTES
+from jetspark.jetstream.push_options import PushKeywords
 from jetspark.jetstream.requests import PauseResponse, PubAck, ResetResponse
 from jetspark.jetstream.stream_config import Placement, StreamConfig
 from jetspark.wire.headers import HeadersLike
@@ -177,6 +181,51 @@ class JetStream:
         return OrderedConsumer(
             self._bridge, self._bridge.run(self._inner.ordered_consumer(stream, **options))
         )
+
+    # --- subscribing
+
+    def subscribe(
+        self,
+        subject: str = "",
+        queue: str = "",
+        *,
+        callback: Handler | None = None,
+        durable: str | None = None,
+        stream: str | None = None,
+        consumer: str | None = None,
+        config: ConsumerConfig | None = None,
+        ordered: bool = False,
+        idle_heartbeat: float | None = None,
+        flow_control: bool = False,
+        **options: Unpack[PushKeywords],
+    ) -> PushSubscription:
+        if (on_error := options.get("on_error")) is not None:
+            options["on_error"] = self._bridge.aside("on_error", on_error)
+        subscribing = self._inner.subscribe(
+            subject,
+            queue,
+            durable=durable,
+            stream=stream,
+            consumer=consumer,
+            config=config,
+            ordered=ordered,
+            idle_heartbeat=idle_heartbeat,
+            flow_control=flow_control,
+            **options,
+        )
+        return PushSubscription.open(self._bridge, subscribing, callback)  # type: ignore[arg-type]
+
+    def pull_subscribe(
+        self,
+        subject: str = "",
+        durable: str | None = None,
+        *,
+        stream: str | None = None,
+        consumer: str | None = None,
+        config: ConsumerConfig | None = None,
+    ) -> PullSubscription:
+        inner = self._inner.pull_subscribe(subject, durable, stream=stream, consumer=consumer, config=config)
+        return PullSubscription(self._bridge, self._bridge.run(inner))
 
     # --- advisories
 

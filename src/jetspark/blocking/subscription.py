@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from jetspark.blocking.message import Msg
 from jetspark.blocking.mirror import mirrors
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jetspark.blocking.bridge import Bridge
 
 __all__ = ["Callback", "Subscription"]
+
+S = TypeVar("S", bound="Subscription")
 
 #: A plain function that handles one message, in a thread of the subscription.
 Callback: TypeAlias = Callable[[Msg], object]
@@ -37,11 +39,11 @@ class Subscription:
 
     @classmethod
     def open(
-        cls,
+        cls: type[S],
         bridge: Bridge,
         subscribing: Coroutine[Any, Any, aio.Subscription],
         callback: Callback | None,
-    ) -> Subscription:
+    ) -> S:
         """Subscribe, and start the thread of the callback. `Connection.subscribe` does it."""
         if callback is None:
             return cls(bridge, bridge.run(subscribing), None)
@@ -53,7 +55,7 @@ class Subscription:
             raise
         worked: asyncio.Future[None] | None = None
 
-        async def begin() -> tuple[Subscription, asyncio.Future[None], asyncio.Task[None]]:
+        async def begin() -> tuple[S, asyncio.Future[None], asyncio.Task[None]]:
             subscription = cls(bridge, await subscribing, callback)
             worked = asyncio.get_running_loop().create_future()
             return subscription, worked, subscription._inner.hand_to(subscription._attend(worked))
@@ -126,19 +128,25 @@ class Subscription:
     # --- the callback's thread
 
     def _work(self, worked: asyncio.Future[None], task: asyncio.Task[None]) -> None:
-        assert self._callback is not None
         aio.acting_for.set(task)
         portal = self._bridge.portal
         try:
             while (message := self._supply.next()) is not None:
                 try:
-                    self._callback(message)
+                    self._handle(message)
                 except Exception as error:
-                    portal.post(self._bridge.connection.report, error, Event.ERROR)
+                    portal.post(self._report, error)
         except Error:
             pass  # The connection has failed, and told its listeners so.
         finally:
             portal.post(_resolve, worked)
+
+    def _handle(self, message: Msg) -> None:
+        assert self._callback is not None
+        self._callback(message)
+
+    def _report(self, error: Exception) -> None:
+        self._bridge.connection.report(error, Event.ERROR)
 
     async def _attend(self, worked: asyncio.Future[None]) -> None:
         """Stands in the loop for the thread: ends with it, and stops it when cancelled."""

@@ -63,6 +63,8 @@ class Connection:
         self._requests: Requests | None = None
         #: Subscriptions whose callback is not done, also when nothing more arrives for them.
         self.callbacks: set[Subscription] = set()
+        #: For the layers above: what `drain` does when everything is drained, before it closes.
+        self.at_drain: set[Callable[[], Awaitable[None]]] = set()
         #: Queues whole frames; for messages, which answer with few bytes.
         self.write = self.session.outbox.write
         self._published = 0
@@ -296,6 +298,7 @@ class Connection:
                 receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)
             }
             await self.drain_subscriptions(subscriptions | self.callbacks, deadline)
+            await asyncio.gather(*(last() for last in list(self.at_drain)))
             self._publishing = False
             while self.session.attached or self.session.outbox.size:
                 try:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from jetspark.core.events import Event
 from jetspark.core.message import Msg
@@ -121,8 +121,7 @@ class Subscription(Receiver):
         Raises `Timeout` after `timeout` seconds (by default the connection's `request_timeout`), and
         `SubscriptionClosed`, or the error that closed it, when no more can come.
         """
-        if self._task is not None:
-            raise UsageError("this subscription has a callback: its messages go there")
+        self._check_no_callback()
         if not self._pending:
             loop = asyncio.get_running_loop()
             seconds = self._connection.options.request_timeout if timeout is None else timeout
@@ -133,9 +132,8 @@ class Subscription(Receiver):
                     raise Timeout(f"no message on {self.subject!r} within {seconds} s")
         return self._take()
 
-    def __aiter__(self) -> Subscription:
-        if self._task is not None:
-            raise UsageError("this subscription has a callback: its messages go there")
+    def __aiter__(self) -> Self:
+        self._check_no_callback()
         return self
 
     async def __anext__(self) -> Msg:
@@ -175,6 +173,10 @@ class Subscription(Receiver):
         self._pending.clear()
         self._pending_bytes = 0
 
+    def _check_no_callback(self) -> None:
+        if self._task is not None:
+            raise UsageError("this subscription has a callback: its messages go there")
+
     def _raise_if_closed(self) -> None:
         if self._closed:
             raise self._error or SubscriptionClosed(f"the subscription to {self.subject!r} is closed")
@@ -201,7 +203,7 @@ class Subscription(Receiver):
         deadline = asyncio.get_running_loop().time() + self._connection.options.drain_timeout
         await self._connection.drain_subscriptions([self], deadline)
 
-    async def __aenter__(self) -> Subscription:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:

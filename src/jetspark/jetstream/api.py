@@ -102,28 +102,40 @@ class API:
         consumer: str = "",
         subject: str = "",
         timeout: float | None = None,
+        while_draining: bool = False,
     ) -> dict[str, Any]:
-        """Ask, and return the answer's JSON object.
+        """Ask, and return the answer's JSON object; `while_draining` also when the connection takes no more.
 
         Raises `APIError` when the server refuses, `JetStreamNotEnabled` when nobody answers, `Timeout`, and,
         for calls that change something, `ConnectionLost`.
         """
         target = self.subject(endpoint, stream=stream, consumer=consumer, subject=subject)
         payload = body.to_json() if body is not None else b""
-        answer = decode_object(await self.ask(target, payload, safe=endpoint.safe, timeout=timeout))
+        data = await self.ask(
+            target, payload, safe=endpoint.safe, timeout=timeout, while_draining=while_draining
+        )
+        answer = decode_object(data)
         error = answer.get("error")
         if error is not None:
             raise APIError.from_wire(error, stream=stream or None, consumer=consumer or None)
         return answer
 
-    async def ask(self, subject: str, payload: bytes, *, safe: bool, timeout: float | None) -> bytes:
+    async def ask(
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        safe: bool,
+        timeout: float | None,
+        while_draining: bool = False,
+    ) -> bytes:
         """The bytes of an answer. Tries again while nobody is there to answer, or when that is `safe`."""
         loop = asyncio.get_running_loop()
         seconds = self.timeout if timeout is None else timeout
         deadline = loop.time() + seconds
         while True:
             try:
-                return await self._request(subject, payload, deadline - loop.time())
+                return await self._request(subject, payload, deadline - loop.time(), while_draining)
             except Timeout:
                 raise Timeout(
                     f"JetStream did not answer on {subject!r} within {seconds} s",
@@ -142,10 +154,11 @@ class API:
                 if not safe:
                     raise
 
-    async def _request(self, subject: str, payload: bytes, timeout: float) -> bytes:
-        if "*" not in subject and ">" not in subject:
+    async def _request(self, subject: str, payload: bytes, timeout: float, while_draining: bool) -> bytes:
+        if "*" not in subject and ">" not in subject and not (while_draining and self.connection.draining):
             return (await self.connection.request(subject, payload, timeout=timeout)).data
-        # A filter with wildcards in the subject, which only looks as if one could subscribe to it alone.
+        # A filter with wildcards in the subject, which only looks as if one could subscribe to it alone; or
+        # a connection that drains, and takes requests only from whoever has to tidy up.
         with Inbox(self.connection) as inbox:
             inbox.ask(subject, payload)
             return (await inbox.take(timeout))[0].data

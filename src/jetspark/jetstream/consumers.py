@@ -32,6 +32,7 @@ __all__ = [
     "OrderedKeywords",
     "ask_to_pause",
     "ask_to_reset",
+    "create",
     "create_or_update",
     "delete",
     "fetch_info",
@@ -91,9 +92,35 @@ async def fetch_info(api: API, stream: str, name: str) -> ConsumerInfo:
     return ConsumerInfo.from_wire(await api.call(endpoints.CONSUMER_INFO, stream=stream, consumer=name))
 
 
-async def delete(api: API, stream: str, name: str) -> None:
+async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
+    """Create a consumer where the server expects it: since 2.9 they have names, before only durable ones.
+
+    Raises `ConsumerNameInUse` when there is one of another configuration.
+    """
+    if not _is_older(api.connection.server_info.version, (2, 9)):
+        return await create_or_update(api, stream, config, "create")
+    endpoint = endpoints.CONSUMER_CREATE_UNNAMED
+    if config.durable_name:
+        endpoint = endpoints.CONSUMER_CREATE_DURABLE
+    elif config.name:
+        raise UsageError(
+            f"ConsumerConfig.name={config.name!r} needs server 2.9, this one is older", hint="Use durable"
+        )
+    request = ConsumerCreateRequest(stream_name=stream, config=msgspec.structs.replace(config, name=None))
+    answer = await api.call(endpoint, request, stream=stream, consumer=config.durable_name or "")
+    return ConsumerInfo.from_wire(answer)
+
+
+def _is_older(version: str, than: tuple[int, int]) -> bool:
+    """Whether a server is older. One that says something else is taken for new."""
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) < than
+
+
+async def delete(api: API, stream: str, name: str, *, while_draining: bool = False) -> None:
     """Delete a consumer."""
-    await api.call(endpoints.CONSUMER_DELETE, stream=stream, consumer=name)
+    await api.call(endpoints.CONSUMER_DELETE, stream=stream, consumer=name, while_draining=while_draining)
 
 
 async def ask_to_pause(api: API, stream: str, name: str, until: datetime | float | None) -> PauseResponse:

@@ -1,7 +1,7 @@
 """The JetStream context: where everything of JetStream begins, for one account and one connection.
 
 It manages streams and, with the name of their stream in front, consumers. What the methods do is in
-`stream.py`, `consumers.py`, `publish.py` and `advisory.py`; what they mean is written here.
+`stream.py`, `consumers.py`, `publish.py`, `subscribe.py` and `advisory.py`; what they mean is here.
 """
 
 from __future__ import annotations
@@ -26,14 +26,20 @@ from jetspark.jetstream.ordered import OrderedConsumer
 from jetspark.jetstream.paging import paged
 from jetspark.jetstream.publish import publish
 from jetspark.jetstream.publisher import MAX_BUFFERED_BYTES, Publisher
+from jetspark.jetstream.pull_subscribe import PullSubscription
+from jetspark.jetstream.push import PushSubscription
+from jetspark.jetstream.push_options import PushKeywords, PushOptions
 from jetspark.jetstream.requests import PauseResponse, PubAck, ResetResponse, StepdownRequest
 from jetspark.jetstream.stream import Stream
 from jetspark.jetstream.stream_config import Placement, StreamConfig
+from jetspark.jetstream.subscribe import pull_subscribe, subscribe, subscribe_ordered
+from jetspark.jetstream.subscribe_checks import ask
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_filter
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
+    from jetspark.jetstream.consuming import Handler
 
 __all__ = ["JetStream"]
 
@@ -316,6 +322,82 @@ class JetStream:
         consumer = OrderedConsumer(self, stream, **options)
         await self._api.call(endpoints.STREAM_INFO, stream=stream)
         return consumer
+
+    # --- subscribing
+
+    async def subscribe(
+        self,
+        subject: str = "",
+        queue: str = "",
+        *,
+        callback: Handler | None = None,
+        durable: str | None = None,
+        stream: str | None = None,
+        consumer: str | None = None,
+        config: ConsumerConfig | None = None,
+        ordered: bool = False,
+        idle_heartbeat: float | None = None,
+        flow_control: bool = False,
+        **options: Unpack[PushKeywords],
+    ) -> PushSubscription:
+        """Let a push consumer send its messages here: to `next()`, `async for`, or a `callback`.
+
+        A consumer that is not there is created, and deleted by `unsubscribe()` and `drain()`; one that is
+        there must be what is asked for. docs/subscribe.md has the rules.
+
+        Args:
+            subject: What to read. Finds the stream, if none is given, and filters.
+            queue: Share the messages with the members of this group. Names the consumer if nothing else does.
+            callback: Called with one message after the other, a plain or coroutine function.
+            durable: Name of a consumer that stays when nobody is subscribed.
+            stream: Name of the stream.
+            consumer: Name of a consumer that exists.
+            config: What else the consumer is to be.
+            ordered: Every message once and in order, whatever happens; without acknowledgements.
+            idle_heartbeat: Seconds of silence after which the server sends a heartbeat.
+            flow_control: Let the server wait for the reader; with heartbeats, every 5 seconds if not given.
+            deliver_policy, headers_only, inactive_threshold: As in `ConsumerConfig`.
+            manual_ack: Do not acknowledge by itself after a callback that returned.
+            alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats).
+            pending_msgs_limit, pending_bytes_limit: What waits for the reader at most; more is dropped.
+            on_error: Called with errors that no call can raise; else they go to the connection's `on_error`.
+
+        Raises `UsageError` for what contradicts itself, `SubscribeError` and what is below it when the server
+        has something else, `ConsumerNotFound`, `StreamNotFound`.
+        """
+        told = PushOptions(**options)
+        asked = ask(
+            pull=False,
+            subject=subject,
+            queue=queue,
+            durable=durable,
+            stream=stream,
+            consumer=consumer,
+            config=config,
+            idle_heartbeat=idle_heartbeat,
+            flow_control=flow_control,
+            changes=told.changes,
+        )
+        return await (subscribe_ordered if ordered else subscribe)(self, asked, callback, told)
+
+    async def pull_subscribe(
+        self,
+        subject: str = "",
+        durable: str | None = None,
+        *,
+        stream: str | None = None,
+        consumer: str | None = None,
+        config: ConsumerConfig | None = None,
+    ) -> PullSubscription:
+        """Pull from a consumer with `fetch`, which raises `Timeout` when nothing comes.
+
+        The consumer is found, created and deleted as by `subscribe`, with the same errors. With `consumer`
+        it is taken to exist, also when it cannot be looked up. New programs may prefer `Consumer.fetch`.
+        """
+        asked = ask(
+            pull=True, subject=subject, durable=durable, stream=stream, consumer=consumer, config=config
+        )
+        return await pull_subscribe(self, asked)
 
     # --- advisories
 

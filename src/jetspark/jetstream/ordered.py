@@ -1,40 +1,35 @@
 """Ordered consumers: every message of a stream, once, in order, whatever happens on the way.
 
-Behind one stands a row of short-lived consumers on the server, one at a time: no acknowledgements, one
-replica, in memory. Each message tells its place in the deliveries of its consumer; when one is missing,
-or the consumer, its leader or the connection is gone, the next consumer of the row starts behind the
-last message that was seen, and what the old ones still send is dropped.
+Behind one stands a row of short-lived pull consumers on the server (`ordered_row.py`), one at a time: no
+acknowledgements, one replica, in memory. When a message is missing, or the consumer, its leader or the
+connection is gone, the next one of the row goes on behind the last message that was seen.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Unpack
 
 from jetspark.errors import (
-    APIError,
     BadRequest,
-    ConnectionClosed,
-    ConsumerNotFound,
     Error,
     NoResponders,
-    StreamNotFound,
     Timeout,
     UsageError,
 )
-from jetspark.jetstream import api
-from jetspark.jetstream.consumer import Consumer, fetch_request
+from jetspark.jetstream.consumer import fetch_request
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.consuming import Consuming, Handler, Messages
 from jetspark.jetstream.fetch import Fetch, Leftover, PullTarget, is_status, shortened
 from jetspark.jetstream.info import ConsumerInfo
 from jetspark.jetstream.message import Batch, JetStreamMsg
-from jetspark.jetstream.metadata import parse_metadata
+from jetspark.jetstream.ordered_row import FIRST_BACK_OFF as _FIRST_BACK_OFF
+from jetspark.jetstream.ordered_row import LAST_BACK_OFF as _LAST_BACK_OFF
+from jetspark.jetstream.ordered_row import Row, is_final
 from jetspark.jetstream.pull_options import PullKeywords, PullOptions, default_heartbeat
 from jetspark.jetstream.puller import OnError, Puller
 from jetspark.jetstream.requests import PullRequest
@@ -49,137 +44,12 @@ __all__ = ["OrderedConsumer"]
 
 #: ADR-17: seconds of disuse after which the server deletes a consumer of the row.
 _INACTIVE_THRESHOLD: Final = 300.0
-#: Seconds between tries to delete one earlier.
-_DELETE_WAITS: Final = (0.5, 1.0, 2.0, 4.0, 4.0)
-_FIRST_BACK_OFF: Final = 1.0
-_LAST_BACK_OFF: Final = 10.0
 _HEARTBEAT: Final = 5.0
 #: Seconds before a fetch tries the next consumer, and that it may take longer than it should.
 _RETRY_WAIT: Final = 0.25
 _GRACE: Final = 0.75
 
 _header = attrgetter("header")
-
-
-class _Row:
-    """The consumers behind an ordered consumer: which one is current, and how far the messages are."""
-
-    def __init__(self, js: JetStream, stream: str, start: ConsumerConfig, prefix: str) -> None:
-        self._js = js
-        self._stream = stream
-        self._start = start
-        self._prefix = prefix
-        self._serial = 0
-        self._deletions: set[asyncio.Task[None]] = set()
-        self._expected = 1
-        #: Whether messages() or consume() reads from it.
-        self.pulling = False
-        self.info: ConsumerInfo | None = None
-        self._begun = False
-        #: The last sequence of the stream that was seen; 0 before the first message.
-        self.last_sequence = 0
-
-    async def advance(self) -> PullTarget:
-        """Create the next consumer, behind what was seen; the old one is deleted in the background."""
-        self.drop()
-        self._serial += 1
-        name = f"{self._prefix}_{self._serial}"
-        config = self._start.replace(name=name)
-        if self._begun:
-            config = config.replace(
-                deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-                opt_start_seq=self.last_sequence + 1,
-                opt_start_time=None,
-            )
-        creating = asyncio.create_task(self._js.create_consumer(self._stream, config))
-        try:
-            consumer = await asyncio.shield(creating)
-        except BaseException:
-            self._later(self._undo(creating, name))
-            raise
-        self.info = consumer.cached_info
-        self._expected = 1
-        subject = self._js.api.subject(api.CONSUMER_NEXT, stream=self._stream, consumer=name)
-        return PullTarget(self._js.connection, subject, AckPolicy.NONE)
-
-    def check_free(self) -> None:
-        """Raise `UsageError` when messages() or consume() reads from it."""
-        if self.pulling:
-            raise UsageError("messages() or consume() runs on this ordered consumer: make another one")
-
-    def drop(self) -> None:
-        """Delete the current consumer, without waiting for it."""
-        if self.info is not None:
-            self._later(self._delete(self.info.name))
-            self.info = None
-
-    def _later(self, deletion: Coroutine[object, None, None]) -> None:
-        task = asyncio.create_task(deletion)
-        self._deletions.add(task)
-        task.add_done_callback(self._deletions.discard)
-
-    async def _undo(self, creating: asyncio.Task[Consumer], name: str) -> None:
-        """Delete what nobody waits for any more; not before it is there, or it would outlive that."""
-        try:
-            await creating
-        except APIError:
-            return
-        except Error:
-            pass  # It may be there all the same.
-        await self._delete(name)
-
-    async def _delete(self, name: str) -> None:
-        """Delete a consumer, for as long as an election may take; after that the server does it by itself."""
-        for wait in _DELETE_WAITS:
-            try:
-                await self._js.delete_consumer(self._stream, name)
-            except (ConsumerNotFound, StreamNotFound, ConnectionClosed):
-                return
-            except Error:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._js.connection.wait_closed(), wait)
-            else:
-                return
-
-    def accept(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], bool]:
-        """The messages that follow without a gap, and whether that were all of the current consumer."""
-        accepted: list[MsgFrame] = []
-        current = self.info.name if self.info is not None else ""
-        if len(frames) > 2 and self._follow(frames, current):
-            return frames, True
-        for frame in frames:
-            metadata = parse_metadata(frame.reply)
-            if metadata.consumer != current:
-                continue
-            if metadata.sequence.consumer != self._expected:
-                return accepted, False
-            self._expected += 1
-            self._begun = True
-            self.last_sequence = metadata.sequence.stream
-            accepted.append(frame)
-        return accepted, True
-
-    def _follow(self, frames: list[MsgFrame], current: str) -> bool:
-        """Whether all of them follow, seen without a look at each: deliveries are counted through."""
-        first, last = parse_metadata(frames[0].reply), parse_metadata(frames[-1].reply)
-        if (
-            first.consumer != current
-            or first.sequence.consumer != self._expected
-            or last.sequence.consumer != self._expected + len(frames) - 1
-        ):
-            return False
-        name = f".{current}.".encode()
-        prefix = frames[0].reply.partition(name)[0] + name
-        if not all(frame.reply.startswith(prefix) for frame in frames):
-            return False
-        self._expected += len(frames)
-        self._begun = True
-        self.last_sequence = last.sequence.stream
-        return True
-
-    def rewind(self, frame: MsgFrame) -> None:
-        """Go on with this message: nobody read it."""
-        self.last_sequence = parse_metadata(frame.reply).sequence.stream - 1
 
 
 class OrderedConsumer:
@@ -212,7 +82,7 @@ class OrderedConsumer:
                 deliver_policy = DeliverPolicy.BY_START_TIME
         self._js = js
         self.stream_name = stream
-        self._row = _Row(
+        self._row = Row(
             js,
             stream,
             ConsumerConfig(
@@ -311,7 +181,7 @@ class OrderedConsumer:
                 async with asyncio.timeout_at(deadline + _GRACE):
                     if self._target is None:
                         self._leftover = Leftover()
-                        self._target = await self._row.advance()
+                        self._target = await self._row.next_target()
                     if request.expires is not None:
                         request = request.replace(**shortened(request, max(deadline - loop.time(), 0.01)))
                     batch = await Fetch(self._target, request, leftover=self._leftover).run(seconds)
@@ -322,7 +192,7 @@ class OrderedConsumer:
                 raise Timeout(f"no consumer could be had on {self.stream_name} within {seconds} s") from None
             except Error as error:
                 self._target = None
-                if _is_final(error) or loop.time() + _RETRY_WAIT >= deadline:
+                if is_final(error) or loop.time() + _RETRY_WAIT >= deadline:
                     raise
                 await asyncio.sleep(_RETRY_WAIT)
                 continue
@@ -339,9 +209,7 @@ class OrderedConsumer:
 class _OrderedPuller(Puller):
     """A puller that goes on with the next consumer of the row where another one would report and repeat."""
 
-    def __init__(
-        self, row: _Row, nowhere: PullTarget, options: PullOptions, on_error: OnError | None
-    ) -> None:
+    def __init__(self, row: Row, nowhere: PullTarget, options: PullOptions, on_error: OnError | None) -> None:
         super().__init__(nowhere, options, on_error)
         self._row = row
         self._advancing: asyncio.Task[None] | None = None
@@ -353,7 +221,7 @@ class _OrderedPuller(Puller):
         self._row.check_free()
         self._row.pulling = True
         try:
-            self.target = await self._row.advance()
+            self.target = await self._row.next_target()
         except BaseException:
             self._row.pulling = False
             raise
@@ -402,9 +270,9 @@ class _OrderedPuller(Puller):
                 continue  # It was stopped, or the connection is back.
             self._wait = min(max(2 * self._wait, _FIRST_BACK_OFF), _LAST_BACK_OFF)
             try:
-                self.target = await self._row.advance()
+                self.target = await self._row.next_target()
             except Error as error:
-                if _is_final(error):
+                if is_final(error):
                     self._finish(error)
                     return
                 self.notify(error)
@@ -427,8 +295,3 @@ class _OrderedPuller(Puller):
         self._row.pulling = False
         if not self.target.connection.closed:
             self._row.drop()
-
-
-def _is_final(error: Error) -> bool:
-    """Whether no consumer can ever be had."""
-    return isinstance(error, StreamNotFound | ConnectionClosed | UsageError | BadRequest)

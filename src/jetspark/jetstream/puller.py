@@ -8,10 +8,8 @@ leader, silence and refusals are reported, and it asks again. Only what can neve
 from __future__ import annotations
 
 import asyncio
-import inspect
-import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from operator import attrgetter
 from typing import Any, Final
 
@@ -21,16 +19,12 @@ from jetspark.jetstream.fetch import PullReceiver, PullTarget, is_status, size_o
 from jetspark.jetstream.message import JetStreamMsg
 from jetspark.jetstream.pull import Pull
 from jetspark.jetstream.pull_options import PullOptions
+from jetspark.jetstream.reporting import OnError, Reporter
 from jetspark.jetstream.status import OnConsume, Status, classify
 from jetspark.wire.frames import MsgFrame
 from jetspark.wire.headers import Headers
 
 __all__ = ["OnError", "Puller"]
-
-logger = logging.getLogger("jetspark")
-
-#: A plain or coroutine function that is told of what went wrong while it goes on.
-OnError = Callable[[Exception], object]
 
 _FIRST_BACK_OFF: Final = 0.25
 _LAST_BACK_OFF: Final = 4.0
@@ -46,7 +40,7 @@ class Puller(PullReceiver):
         self._inbox = connection.new_inbox().encode()
         super().__init__(target, connection.session.new_sid(), self._inbox + b".*")
         self.options = options
-        self._on_error = on_error
+        self.notify = Reporter(connection, on_error).notify
         self._by_bytes = options.max_bytes is not None
         self._pull = Pull(options.limit, options.threshold)
         # What every message is made with; the target may change, these do not.
@@ -324,22 +318,6 @@ class Puller(PullReceiver):
             )
         )
         self._ask_later()
-
-    # --- reporting
-
-    def notify(self, error: Exception) -> None:
-        """Log what went wrong while it goes on, and tell `on_error`, or else the connection's listeners."""
-        if self._on_error is None:
-            self.target.connection.report(error)
-            return
-        logger.warning("%s", error, exc_info=None if isinstance(error, Error) else error)
-        try:
-            outcome = self._on_error(error)
-        except Exception:
-            logger.exception("on_error failed")
-            return
-        if inspect.iscoroutine(outcome):
-            self._background(outcome)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)

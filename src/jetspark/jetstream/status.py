@@ -1,4 +1,4 @@
-"""ONE table: what a status line means for a fetch and for a consume that goes on.
+"""ONE table: what a status line means for a fetch, for a consume that goes on, for a push subscription.
 
 A status is a message with an empty payload and a status line, written by the server (ADR-37). Texts
 are compared here, without case and by substring, and nowhere else. No I/O, no clock.
@@ -114,6 +114,11 @@ class Status(NamedTuple):
     #: What the request had left when it ended, where the server says so.
     pending_messages: int | None
     pending_bytes: int | None
+    #: What a push consumer delivered last, in the heartbeats that it sends: its own number, and the stream's.
+    last_consumer: int | None = None
+    last_stream: int | None = None
+    #: The flow control subject that it waits for, in the heartbeats of one that does.
+    stalled: str | None = None
 
 
 def classify(header: bytes) -> Status:
@@ -134,7 +139,9 @@ def classify(header: bytes) -> Status:
     else:
         row = _Row(code, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF)
     error = row.error(status=code, description=description, hint=row.hint)
-    return Status(code, description, row.on_fetch, row.on_consume, error, *pending)
+    last = _number(headers.get("Nats-Last-Consumer")), _number(headers.get("Nats-Last-Stream"))
+    stalled = headers.get("Nats-Consumer-Stalled")
+    return Status(code, description, row.on_fetch, row.on_consume, error, *pending, *last, stalled)
 
 
 def _number(text: str | None) -> int | None:

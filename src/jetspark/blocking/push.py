@@ -1,0 +1,79 @@
+"""A push subscription, as blocking programs see it: read in any thread, or by a callback in its own."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, cast
+
+from jetspark.blocking.message import JetStreamMsg, Msg
+from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.subscription import Callback, Subscription
+from jetspark.blocking.supply import Supply
+from jetspark.core import subscription
+from jetspark.jetstream import push as aio
+from jetspark.jetstream.info import ConsumerInfo
+from jetspark.wire.frames import MsgFrame
+
+if TYPE_CHECKING:
+    from jetspark.blocking.bridge import Bridge
+
+__all__ = ["PushSubscription"]
+
+#: How many messages are taken out of the loop at once, up to the next question of the server.
+_CHUNK: Final = 1024
+
+
+@mirrors(aio.PushSubscription)
+class PushSubscription(Subscription):
+    def __init__(self, bridge: Bridge, inner: subscription.Subscription, callback: Callback | None) -> None:
+        super().__init__(bridge, inner, callback)
+        self._push = cast(aio.PushSubscription, inner)
+        # What the thread of the callback had taken when it was stopped.
+        self._unread: list[MsgFrame] = []
+        self._supply = Supply(bridge.portal, self._take, self._put_back)
+
+    @property
+    def stream_name(self) -> str:
+        return self._push.stream_name
+
+    @property
+    def consumer_name(self) -> str:
+        return self._push.consumer_name
+
+    def consumer_info(self) -> ConsumerInfo:
+        return self._bridge.run(self._push.consumer_info())
+
+    def __repr__(self) -> str:
+        return repr(self._push)
+
+    def next(self, timeout: float | None = None) -> JetStreamMsg:
+        return cast(JetStreamMsg, super().next(timeout))
+
+    def __next__(self) -> JetStreamMsg:
+        return cast(JetStreamMsg, super().__next__())
+
+    def unsubscribe(self) -> None:
+        try:
+            super().unsubscribe()
+        finally:
+            # Not before: the server would deliver it again, to this one.
+            unread, self._unread = self._unread, []
+            self._bridge.portal.post(self._push.give_back, unread)
+
+    def drain(self) -> None:
+        super().drain()
+
+    async def _take(self, timeout: float | None) -> list[Msg]:
+        frames = await self._push.take(_CHUNK, timeout)
+        return list(map(JetStreamMsg, frames, repeat(self._bridge), repeat(self._push.settled)))
+
+    def _put_back(self, messages: list[Msg]) -> None:
+        self._unread += [message._frame for message in messages]
+
+    def _handle(self, message: Msg) -> None:
+        super()._handle(message)
+        if self._push.acks_itself:
+            cast(JetStreamMsg, message).ack()
+
+    def _report(self, error: Exception) -> None:
+        self._push.notify(error)

@@ -1,0 +1,46 @@
+"""Where errors go that no call can raise: to `on_error`, or else to the listeners of the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jetspark.errors import Error
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["OnError", "Reporter"]
+
+logger = logging.getLogger("jetspark")
+
+#: A plain or coroutine function that is told of what went wrong while it goes on.
+OnError = Callable[[Exception], object]
+
+
+class Reporter:
+    """Tells of errors, and survives that whoever is told fails."""
+
+    def __init__(self, connection: Connection, on_error: OnError | None) -> None:
+        self._connection = connection
+        self._on_error = on_error
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def notify(self, error: Exception) -> None:
+        """Log what went wrong while it goes on, and tell `on_error`, or else the connection's listeners."""
+        if self._on_error is None:
+            self._connection.report(error)
+            return
+        logger.warning("%s", error, exc_info=None if isinstance(error, Error) else error)
+        try:
+            outcome = self._on_error(error)
+        except Exception:
+            logger.exception("on_error failed")
+            return
+        if inspect.iscoroutine(outcome):
+            task = asyncio.get_running_loop().create_task(outcome)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,336 @@
+"""Push, queue, ordered and pull subscriptions when servers, leaders and connections go: delivery goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+import pytest
+
+from jetspark import (
+    ConsumerConfig,
+    ConsumerDeleted,
+    Error,
+    Event,
+    JetStreamMsg,
+    MessageGap,
+    MissedHeartbeat,
+    PullSubscription,
+    StreamConfig,
+    StreamNotFound,
+    SubscriptionClosed,
+    Timeout,
+    connect,
+)
+from jetspark.jetstream.context import JetStream
+from jetspark.server import Cluster, Server
+from tests.support.consuming import fill, make_stream, sequences, until
+from tests.support.ledger import Ledger
+from tests.support.proxy import TCPProxy
+from tests.support.traffic import Traffic
+from tests.support.watch import Watch, eventually
+
+LONG = 30.0
+ROUNDS = 3
+KINDS = ["push", "queue", "ordered", "pull"]
+#: What is not acknowledged in time comes again, soon enough for a test.
+CONFIG = ConsumerConfig(ack_wait=2.0)
+HEARTBEAT = 0.5
+
+
+@pytest.fixture
+def nats_server_options() -> dict[str, object]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def nats_cluster_options() -> dict[str, object]:
+    return {}
+
+
+async def cleared(cluster: Cluster) -> None:
+    """The stream of the test before is gone, and all three servers can have a new one.
+
+    A server that was killed in the test before may not be back yet in the eyes of the others.
+    """
+    async with connect(cluster.url) as nc:
+        js = nc.jetstream(timeout=2)
+
+        async def gone() -> bool:
+            try:
+                await js.delete_stream("EVENTS")
+            except StreamNotFound:
+                return True
+            except Error:
+                return False
+            return True
+
+        async def well() -> bool:
+            try:
+                await js.create_stream(StreamConfig(name="PROBE", subjects=["probe"], num_replicas=3))
+                await js.delete_stream("PROBE")
+            except Error:
+                return False
+            return True
+
+        await until(gone, "the stream of the test before to be gone")
+        await until(well, "all servers to be back")
+
+
+async def fetch_for_ever(subscription: PullSubscription, ledger: Ledger) -> None:
+    while True:
+        try:
+            batch = await subscription.fetch(20, timeout=0.5)
+        except SubscriptionClosed:
+            return
+        except Timeout:
+            continue
+        except Error:
+            await asyncio.sleep(0.02)
+            continue
+        for message in batch:
+            ledger.read(message.data)
+            message.ack()
+
+
+@asynccontextmanager
+async def reading(
+    kind: str, url: str, ledger: Ledger, errors: list[Exception], **options: object
+) -> AsyncIterator[JetStream]:
+    """Read everything of EVENTS into the ledger; what cannot be raised goes into `errors`."""
+
+    def handle(message: JetStreamMsg) -> None:
+        ledger.read(message.data)
+
+    async with AsyncExitStack() as stack:
+        members = []
+        for _ in range(2 if kind == "queue" else 1):
+            nc = await stack.enter_async_context(
+                connect(url, reconnect_wait=0.05, max_reconnect_wait=0.2, on_error=errors.append, **options)  # type: ignore[arg-type]
+            )
+            members.append(nc.jetstream(timeout=10))
+        if kind == "pull":
+            pull = await members[0].pull_subscribe("events.>", "D", config=CONFIG)
+            task = asyncio.create_task(fetch_for_ever(pull, ledger))
+            yield members[0]
+            await pull.unsubscribe()
+            await task
+            return
+        for js in members:
+            if kind == "push":
+                await js.subscribe(
+                    "events.>", durable="D", callback=handle, idle_heartbeat=HEARTBEAT, config=CONFIG
+                )
+            elif kind == "queue":
+                await js.subscribe("events.>", "D", callback=handle, config=CONFIG)
+            else:
+                await js.subscribe("events.>", ordered=True, callback=handle, idle_heartbeat=HEARTBEAT)
+        yield members[0]
+
+
+def verify(ledger: Ledger, kind: str) -> None:
+    """Ordered: once, and in order. All others: at least once."""
+    ledger.verify(unique=kind == "ordered", ordered=kind == "ordered")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger: Ledger, kind: str) -> None:
+    errors: list[Exception] = []
+    async with (
+        asyncio.timeout(100),
+        Traffic(server.url, ledger) as traffic,
+        reading(kind, server.url, ledger, errors),
+    ):
+        await traffic.flowing()
+        for _ in range(ROUNDS):
+            await asyncio.sleep(ledger.random.random() / 4)
+            server.kill()
+            await asyncio.sleep(ledger.random.random() / 4)
+            await asyncio.to_thread(server.start)
+            await traffic.flowing()
+        await traffic.stop()
+    verify(ledger, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_connections_that_are_cut_cost_nothing(
+    server: Server, proxy: TCPProxy, ledger: Ledger, kind: str
+) -> None:
+    errors: list[Exception] = []
+    watch = Watch()
+    listeners = {name: listener for name, listener in watch.listeners.items() if name != "on_error"}
+    async with (
+        asyncio.timeout(100),
+        Traffic(server.url, ledger) as traffic,
+        reading(kind, proxy.url, ledger, errors, **listeners),
+    ):
+        for round_ in range(1, 5):
+            await traffic.flowing()
+            proxy.cut()
+            await watch.until(Event.RECONNECTED, round_)
+        await traffic.flowing()
+        await traffic.stop()
+    verify(ledger, kind)
+    # What was under way when it was cut is a gap, and told; nothing else is wrong.
+    assert [error for error in errors if not isinstance(error, MessageGap)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Ledger, kind: str) -> None:
+    await cleared(cluster)
+    errors: list[Exception] = []
+    async with (
+        asyncio.timeout(200),
+        Traffic(cluster.url, ledger, replicas=3) as traffic,
+        reading(kind, cluster.url, ledger, errors) as js,
+    ):
+        for _ in range(ROUNDS):
+            await traffic.flowing()
+            await until(lambda: led(js), "a leader of the stream")
+            await js.stepdown_stream_leader("EVENTS")
+            await traffic.flowing()
+            if kind != "ordered":  # Its consumers have one replica, and so nobody to hand over to.
+                await until(lambda: led(js, "D"), "a leader of the consumer")
+                with suppress(Error):
+                    await js.stepdown_consumer_leader("EVENTS", "D")
+        await traffic.flowing()
+        await traffic.stop()
+    verify(ledger, kind)
+
+
+async def led(js: JetStream, consumer: str | None = None) -> bool:
+    with suppress(Error):
+        stream = await js.get_stream("EVENTS")
+        cluster = (
+            stream.cached_info.cluster
+            if consumer is None
+            else (await js.consumer_info("EVENTS", consumer)).cluster
+        )
+        return cluster is not None and bool(cluster.leader)
+    return False
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: Ledger, kind: str) -> None:
+    await cleared(cluster)
+    errors: list[Exception] = []
+    async with (
+        asyncio.timeout(200),
+        Traffic(cluster.url, ledger, replicas=3) as traffic,
+        reading(kind, cluster.url, ledger, errors) as js,
+    ):
+        await traffic.flowing()
+        info = (await traffic.stream.info()).cluster
+        if kind != "ordered":
+            info = (await js.consumer_info("EVENTS", "D")).cluster
+        assert info is not None
+        killed = next(server for server in cluster.servers if server.name == info.leader)
+        killed.kill()
+        await traffic.flowing()
+        await asyncio.to_thread(killed.start)
+        await traffic.flowing()
+        await traffic.stop()
+    verify(ledger, kind)
+
+
+# --- heartbeats do not lie
+
+
+async def test_silence_without_a_connection_is_no_alarm(
+    server: Server, proxy: TCPProxy, watch: Watch
+) -> None:
+    """The connection is away for many times what is allowed, and comes back: no alarm, messages go on."""
+    async with (
+        asyncio.timeout(60),
+        connect(server.url) as direct,
+        connect(proxy.url, reconnect_wait=0.01, max_reconnect_wait=0.05, **watch.listeners) as nc,
+    ):
+        stream = await make_stream(direct.jetstream())
+        subscription = await nc.jetstream().subscribe("orders.>", durable="D", idle_heartbeat=0.1)
+        proxy.refuse()
+        proxy.cut()
+        await watch.until(Event.DISCONNECTED)
+        await asyncio.sleep(1.5)
+        proxy.accept()
+        await watch.until(Event.RECONNECTED)
+        await fill(direct.jetstream(), stream, 3)
+        assert sequences([await subscription.next(LONG) for _ in range(3)]) == [1, 2, 3]
+        with pytest.raises(Timeout):
+            await subscription.next(0.5)
+    assert [error for event, error in watch.events if event is Event.ERROR] == []
+
+
+async def test_a_half_open_connection_is_an_alarm(server: Server, proxy: TCPProxy, watch: Watch) -> None:
+    async with (
+        asyncio.timeout(60),
+        connect(server.url) as direct,
+        connect(proxy.url, ping_interval=60, **watch.listeners) as nc,
+    ):
+        stream = await make_stream(direct.jetstream())
+        subscription = await nc.jetstream().subscribe("orders.>", idle_heartbeat=0.1)
+        proxy.stall()
+        assert isinstance(await watch.until(Event.ERROR), MissedHeartbeat)
+        proxy.unstall()
+        await fill(direct.jetstream(), stream, 1)
+        assert sequences([await subscription.next(LONG)]) == [1]
+
+
+async def test_an_ephemeral_consumer_that_did_not_survive_is_told_after_the_reconnect(
+    server: Server, proxy: TCPProxy, watch: Watch
+) -> None:
+    """Without heartbeats, too: instead of a subscription that is silently dead."""
+    async with (
+        asyncio.timeout(60),
+        connect(server.url) as direct,
+        connect(proxy.url, reconnect_wait=0.01, max_reconnect_wait=0.05, **watch.listeners) as nc,
+    ):
+        js = direct.jetstream()
+        await make_stream(js)
+        subscription = await nc.jetstream().subscribe("orders.>", inactive_threshold=0.2)
+        name = subscription.consumer_name
+        proxy.refuse()
+        proxy.cut()
+
+        async def gone() -> bool:
+            return name not in [found async for found in js.consumer_names("ORDERS")]
+
+        await until(gone, "the server to delete the consumer")
+        proxy.accept()
+        with pytest.raises(ConsumerDeleted, match=name):
+            await subscription.next(LONG)
+
+
+async def test_a_durable_without_heartbeats_goes_on_after_a_restart(server: Server, watch: Watch) -> None:
+    async with asyncio.timeout(60), connect(server.url, reconnect_wait=0.05, **watch.listeners) as nc:
+        js = nc.jetstream(timeout=30)
+        stream = await make_stream(js, 3, storage="file")
+        subscription = await js.subscribe("orders.>", durable="D", config=CONFIG)
+        for _ in range(3):
+            await (await subscription.next(LONG)).ack_sync()
+        await asyncio.to_thread(server.restart)
+        await watch.until(Event.RECONNECTED)
+        await fill(js, stream, 2)
+        assert sequences([await subscription.next(LONG) for _ in range(2)]) == [4, 5]
+
+
+async def test_a_fetch_waits_for_a_server_that_restarts(server: Server, watch: Watch) -> None:
+    async with asyncio.timeout(60), connect(server.url, reconnect_wait=0.05, **watch.listeners) as nc:
+        js = nc.jetstream(timeout=30)
+        stream = await make_stream(js, storage="file")
+        subscription = await js.pull_subscribe("orders.>", "D")
+        for batch in (1, 5):
+            fetching = asyncio.create_task(subscription.fetch(batch, timeout=LONG))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(server.restart)
+            await eventually(lambda: nc.connected, "the connection to be back")
+            await fill(js, stream, batch)
+            got = []
+            while len(got) < batch:
+                try:
+                    got += sequences(await fetching)
+                except Error:
+                    pass  # The server said that it stops: a classic fetch raises what it is told.
+                fetching = asyncio.create_task(subscription.fetch(batch, timeout=1))
+            fetching.cancel()
+            assert len(got) == batch
