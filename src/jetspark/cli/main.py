@@ -36,6 +36,7 @@ class Row(NamedTuple):
 
 _MANAGE: Final = "Manage"
 _MESSAGES: Final = "Messages"
+_LOGS: Final = "Logs"
 _OPERATE: Final = "Operate"
 
 TREE: Final = (
@@ -45,6 +46,10 @@ TREE: Final = (
     Row("sub", "jetspark.cli.sub", "Read messages of a subject or a stream.", _MESSAGES),
     Row("dead-letters", "jetspark.cli.dead_letters", "What consumers gave up: ls, show, replay.", _MESSAGES),
     Row("export", "jetspark.cli.export", "Write a stream to a file: JSON lines or Parquet.", _MESSAGES),
+    Row("ship", "jetspark.cli.ship", "Follow log files, or stdin, and ship their lines.", _LOGS),
+    Row("consume-logs", "jetspark.cli.consume_logs", "Write the lines of each host to its file.", _LOGS),
+    Row("pause", "jetspark.cli.pause", "The stop button: shippers and consumers pause.", _LOGS),
+    Row("resume", "jetspark.cli.resume", "Let what was paused go on.", _LOGS),
     Row("events", "jetspark.cli.events", "Watch what JetStream tells about itself.", _OPERATE),
     Row("server", "jetspark.cli.server", "Run a server.", _OPERATE),
     Row("bench", "jetspark.cli.bench", "Measure a server: pub, fetch, latency.", _OPERATE),

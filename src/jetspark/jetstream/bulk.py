@@ -66,6 +66,19 @@ class BulkPublisher:
         return self._flight.acked
 
     @property
+    def published(self) -> int:
+        """How many messages were taken, whatever came of them. The next one has the number after this."""
+        return self._flight.published
+
+    @property
+    def stored(self) -> int:
+        """How many messages, counted from the first, the stream has without exception: up to and with this
+        number nothing is under way and nothing has failed.
+        """
+        oldest = self._window.oldest() or self._flight.published + 1
+        return min(oldest, self._flight.lowest_failed or oldest) - 1
+
+    @property
     def duplicates(self) -> int:
         """How many of them it had already."""
         return self._flight.duplicates
@@ -119,6 +132,10 @@ class BulkPublisher:
         oldest = self._window.oldest()
         while self._pieces and (oldest is None or self._pieces[0][0] < oldest):
             self._bytes -= self._pieces.popleft()[1]
+
+    async def settled(self, timeout: float) -> bool:
+        """Wait until nothing is under way: True, or False after `timeout` seconds."""
+        return await self._flight.until(lambda: self._window.oldest() is None, timeout)
 
     async def finish(self) -> None:
         """Wait for all acknowledgements. Raises `PublishError`, which says by `first` what failed first."""

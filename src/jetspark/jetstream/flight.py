@@ -88,6 +88,8 @@ class Flight(Receiver):
         self._first_failure: Error | None = None
         #: The number of the first message that failed and nobody was told of; 0 when there is none.
         self.first_failed = 0
+        #: The lowest number of all messages that ever failed; 0 when none has.
+        self.lowest_failed = 0
         #: Woken, once per read, when messages were answered or the state changed.
         self._changed = Signal()
 
@@ -329,6 +331,7 @@ class Flight(Receiver):
         self._untold += 1
         self._first_failure = self._first_failure or error
         self.first_failed = self.first_failed or message.number
+        self.lowest_failed = min(self.lowest_failed or message.number, message.number)
         if not message.future.done():
             message.future.set_exception(error)
             message.future.exception()  # `flush` tells about it, also when nobody awaits the future.

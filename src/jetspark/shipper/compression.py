@@ -1,0 +1,84 @@
+"""Compressed payloads: `Content-Encoding` says how. zstd where the interpreter or a package has it.
+
+What is decompressed came from anybody, so it is bounded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import zlib
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from jetspark.errors import UsageError
+
+__all__ = ["ENCODINGS", "compressor", "decompress"]
+
+ENCODINGS: Final = ("gzip", "zstd")
+_LEVEL: Final = 6
+
+
+def compressor(encoding: str) -> Callable[[bytes], bytes]:
+    """What compresses with this encoding. Raises `UsageError` if it cannot be had here."""
+    if encoding == "gzip":
+        # Without the time: the same line is the same bytes, whenever it is shipped.
+        return lambda data: gzip.compress(data, _LEVEL, mtime=0)
+    if encoding == "zstd":
+        return cast("Callable[[bytes], bytes]", _zstd().compress)
+    raise UsageError(f"compress={encoding!r} is none of {', '.join(ENCODINGS)}", hint="Leave it out for none")
+
+
+def decompress(encoding: str, data: bytes, limit: int) -> bytes:
+    """The payload as it was. Raises `ValueError` for what is damaged, unknown, or has more than `limit` bytes."""
+    unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding)
+    if unpack is None:
+        raise ValueError(f"unknown Content-Encoding {encoding[:32]!r}")
+    return unpack(data, limit)
+
+
+def _gunzip(data: bytes, limit: int) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacker.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise ValueError(f"damaged gzip data: {error}") from error
+    return _whole(plain, limit, ended=unpacker.eof, encoding="gzip")
+
+
+def _unzstd(data: bytes, limit: int) -> bytes:
+    try:
+        module = _zstd()
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    try:
+        if hasattr(module, "frame_content_size"):  # the package zstandard
+            if module.frame_content_size(data) > limit:
+                raise ValueError(_too_large(limit))
+            return bytes(module.ZstdDecompressor().decompress(data, max_output_size=limit))
+        unpacker = module.ZstdDecompressor()
+        plain = bytes(unpacker.decompress(data, max_length=limit + 1))
+    except module.ZstdError as error:
+        raise ValueError(f"damaged zstd data, or {_too_large(limit)}: {error}") from error
+    return _whole(plain, limit, ended=unpacker.eof, encoding="zstd")
+
+
+def _whole(plain: bytes, limit: int, *, ended: bool, encoding: str) -> bytes:
+    if len(plain) > limit:
+        raise ValueError(_too_large(limit))
+    if not ended:
+        raise ValueError(f"the {encoding} data is cut short")
+    return plain
+
+
+def _too_large(limit: int) -> str:
+    return f"more than {limit} bytes when decompressed"
+
+
+def _zstd() -> Any:
+    for name in ("compression.zstd", "zstandard"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise UsageError("zstd is not available here", hint="Python 3.14 has it, or `pip install zstandard`")

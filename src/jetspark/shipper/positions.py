@@ -1,0 +1,126 @@
+"""How far each file is shipped, on disk: written when the stream has the lines, never before.
+
+The file appears whole or not at all: it is written beside, synced, renamed, and the directory synced. One
+agent uses it at a time. It holds a few bytes of each file, to know it again, so only its owner may read it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from jetspark.errors import UsageError
+
+__all__ = ["Key", "Position", "Positions"]
+
+#: Device and inode: which file it is, as long as it is not deleted.
+Key: TypeAlias = tuple[int, int]
+
+_VERSION: Final = 1
+#: Seconds that the position of a file is kept which is not there any more. Its inode may be given to another
+#: file at once, whose ids must differ from those that the stream may still remember.
+_KEEP_GONE: Final = 7 * 86400.0
+
+
+class Position(msgspec.Struct, kw_only=True):
+    """How far a file is shipped, and how to know it again."""
+
+    path: str
+    device: int
+    inode: int
+    #: Digest of the first `head_size` bytes: its first line, or as much of it as there was. Empty until then.
+    head: str = ""
+    head_size: int = 0
+    #: How often the inode has begun anew: a truncation, or another file that got it.
+    generation: int = 0
+    #: Everything before it is stored in the stream.
+    offset: int = 0
+    #: The last bytes before `offset`.
+    tail: bytes = b""
+    #: Whether the file was deleted when it was last seen.
+    deleted: bool = False
+    #: When it was last seen, in seconds since 1970.
+    seen: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        return self.device, self.inode
+
+
+class _Document(msgspec.Struct, kw_only=True):
+    version: int
+    files: list[Position]
+
+
+class Positions:
+    """The position file. `load` it, change `entries`, `save`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.entries: dict[Key, Position] = {}
+        self._lock: int | None = None
+
+    def load(self) -> None:
+        """Read what is there, and keep others away. Raises `UsageError` if it is in use or damaged."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise UsageError(
+                f"another agent uses the positions in {self.path}",
+                hint="Give each agent a file of its own with --positions",
+            ) from None
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return
+        try:
+            document = msgspec.json.decode(data, type=_Document)
+            if document.version != _VERSION:
+                raise ValueError(f"version {document.version} is not {_VERSION}")
+        except (msgspec.MsgspecError, ValueError) as error:
+            self.close()
+            raise UsageError(
+                f"{self.path} is no position file: {error}",
+                hint="Without it, files are shipped from --from-start or --from-end on",
+            ) from None
+        self.entries = {entry.key: entry for entry in document.files}
+
+    def encode(self) -> bytes:
+        """What `write` writes. Forgets what was not seen for a week."""
+        oldest = time.time() - _KEEP_GONE
+        self.entries = {key: entry for key, entry in self.entries.items() if entry.seen >= oldest}
+        document = _Document(version=_VERSION, files=list(self.entries.values()))
+        return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+    def write(self, data: bytes) -> None:
+        """Replace the file by `data`, so that a crash leaves the old one or the new one. Raises `OSError`."""
+        handle, temporary = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def close(self) -> None:
+        """Let others use it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

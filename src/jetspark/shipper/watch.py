@@ -1,0 +1,169 @@
+"""Which files are followed: those that patterns find, under whatever name they go on.
+
+A file that is renamed is the same file. One that no pattern finds any more is read to its end and closed
+when nothing came for a while. What was renamed while nobody looked is searched for in its old directory.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from jetspark.shipper.positions import Key, Position, Positions
+from jetspark.shipper.tail import TailedFile, is_same, last_line_end
+
+__all__ = ["COMPRESSED", "WatchedFiles"]
+
+#: What rotation leaves behind compressed is no text.
+COMPRESSED: Final = ("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.lz4")
+_OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+class _Found(NamedTuple):
+    path: str
+    key: Key
+    #: Open if it was not known; -1 if it was.
+    fd: int
+
+
+class WatchedFiles:
+    """The files that are followed now, by device and inode."""
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        positions: Positions,
+        *,
+        exclude: Sequence[str] = COMPRESSED,
+        from_end: bool = False,
+        close_after: float = 60.0,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._patterns = patterns
+        self._exclude = exclude
+        self._positions = positions
+        self._from_end = from_end
+        self._close_after = close_after
+        self._tell = tell
+        self._first = True
+        self._refused: set[str] = set()
+        self.files: dict[Key, TailedFile] = {}
+
+    def look(self) -> list[_Found]:
+        """Find files. For a thread: it changes nothing here, and `take` takes what it returns."""
+        known = set(self.files)
+        found: dict[Key, _Found] = {}
+        for pattern in self._patterns:
+            for path in glob.iglob(pattern, recursive=True, include_hidden=True):
+                if not self._is_excluded(path):
+                    self._find(path, found, known)
+        if self._first:
+            for position in list(self._positions.entries.values()):
+                if position.key not in found and not position.deleted:
+                    self._find_renamed(position, found)
+        return list(found.values())
+
+    def take(self, found: Sequence[_Found]) -> bool:
+        """Follow what was found, and note what was not. Returns whether there are new positions to save."""
+        now, new = time.monotonic(), False
+        for path, key, fd in found:
+            if fd >= 0 and key not in self.files:
+                self.files[key] = TailedFile(fd, self._position(path, key, fd))
+                self._positions.entries[key] = self.files[key].position
+                new = True
+            elif fd >= 0:
+                os.close(fd)
+            self.files[key].left = None
+        seen = {each.key for each in found}
+        for key, file in self.files.items():
+            file.position.seen = time.time()
+            if key not in seen and file.left is None:
+                file.left = now
+        self._first = False
+        return new
+
+    def anew(self, file: TailedFile) -> TailedFile:
+        """Go on at the start of a file that was truncated."""
+        fresh = file.begin_anew()
+        self.files[file.key] = fresh
+        self._positions.entries[file.key] = fresh.position
+        self._tell(f"{file.position.path} was truncated, it is read from its start")
+        return fresh
+
+    def is_over(self, file: TailedFile) -> bool:
+        """Whether nothing more is to be expected of it."""
+        if file.left is None:
+            return False
+        return time.monotonic() - max(file.left, file.grown) >= self._close_after
+
+    def drop(self, file: TailedFile) -> None:
+        """Follow a file no more."""
+        file.close()
+        self.files.pop(file.key, None)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in list(self.files.values()):
+            self.drop(file)
+
+    def _is_excluded(self, path: str) -> bool:
+        name = os.path.basename(path)
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._exclude)
+
+    def _find(self, path: str, found: dict[Key, _Found], known: set[Key]) -> None:
+        try:
+            status = os.stat(path)
+            key = status.st_dev, status.st_ino
+            if not stat.S_ISREG(status.st_mode) or key in found:
+                return
+            if key in known:
+                found[key] = _Found(path, key, -1)
+                return
+            fd = os.open(path, _OPEN)
+        except FileNotFoundError:
+            return  # It went while we looked.
+        except OSError as error:
+            if path not in self._refused:
+                self._refused.add(path)
+                self._tell(f"{path} cannot be read: {error.strerror}")
+            return
+        status = os.fstat(fd)  # Under this name there may be another one by now.
+        key = status.st_dev, status.st_ino
+        if key in found or key in known or not stat.S_ISREG(status.st_mode):
+            os.close(fd)
+        else:
+            found[key] = _Found(path, key, fd)
+
+    def _find_renamed(self, position: Position, found: dict[Key, _Found]) -> None:
+        """What was renamed while no agent ran is read to its end, though no pattern finds it."""
+        try:
+            with os.scandir(Path(position.path).parent) as entries:
+                for entry in entries:
+                    if entry.inode() == position.inode and entry.is_file(follow_symlinks=False):
+                        fd = os.open(entry.path, _OPEN | os.O_NOFOLLOW)
+                        status = os.fstat(fd)
+                        same = (status.st_dev, status.st_ino) == position.key and is_same(fd, position)
+                        if same and status.st_size > position.offset:
+                            found[position.key] = _Found(entry.path, position.key, fd)
+                        else:
+                            os.close(fd)
+                        return
+        except OSError:
+            return  # The directory is gone, too.
+
+    def _position(self, path: str, key: Key, fd: int) -> Position:
+        known = self._positions.entries.get(key)
+        if known is not None and is_same(fd, known):
+            return known
+        position = Position(path=path, device=key[0], inode=key[1], seen=time.time())
+        if known is not None:
+            position.generation = known.generation + 1
+        elif self._first and self._from_end:
+            position.offset, position.tail = last_line_end(fd)
+        return position
