@@ -50,23 +50,23 @@ async def consume_logs(
         int, typer.Option("--batch", metavar="NUMBER", min=1, help="Write and sync so many at a time.")
     ] = 1000,
     ack_wait: Annotated[
-        float,
+        float | None,
         option(
             "--ack-wait",
             metavar="DURATION",
             parser=checked(duration),
             help="Deliver again what is not acknowledged for so long, for a consumer that is made (30s).",
         ),
-    ] = 30.0,
+    ] = None,
     nak_delay: Annotated[
-        float,
+        float | None,
         option(
             "--nak-delay",
             metavar="DURATION",
             parser=checked(duration),
             help="How long what did not fit on the disk stays away (5s).",
         ),
-    ] = 5.0,
+    ] = None,
     acks_all: Annotated[
         bool, typer.Option("--ack-all", help="Acknowledge the last of many instead of each.")
     ] = False,
@@ -74,14 +74,14 @@ async def consume_logs(
         int, typer.Option("--ack-every", metavar="NUMBER", min=1, help="With --ack-all, after so many.")
     ] = 1000,
     ack_interval: Annotated[
-        float,
+        float | None,
         option(
             "--ack-interval",
             metavar="DURATION",
             parser=checked(duration),
             help="With --ack-all, after so long at the latest (5s).",
         ),
-    ] = 5.0,
+    ] = None,
     rotate_size: Annotated[
         int | None,
         option(
@@ -91,23 +91,29 @@ async def consume_logs(
     keep: Annotated[int, typer.Option("--keep", metavar="NUMBER", min=0, help="Rotated files to keep.")] = 5,
     once: Annotated[bool, typer.Option("--once", help="Write what is there, and end.")] = False,
     metrics: Annotated[
-        float,
+        float | None,
         option(
             "--metrics",
             metavar="DURATION",
             parser=checked(duration),
             help="Say how it stands every so often (10s); 0 is never.",
         ),
-    ] = 10.0,
+    ] = None,
 ) -> None:
     """Write the lines of each host to its own file, and acknowledge them when they are on the disk.
 
     After a crash lines may be written twice, but none is lost. Ctrl-C and SIGTERM end it with exit code 0.
     """
+    ack_wait = 30.0 if ack_wait is None else ack_wait
+    ack_interval = 5.0 if ack_interval is None else ack_interval
     if acks_all and ack_interval >= ack_wait:
         raise Failure("--ack-interval must be less than --ack-wait", code=Exit.USAGE)
     options = ConsumeOptions(
-        batch=batch, nak_delay=nak_delay, ack_every=ack_every, ack_interval=ack_interval, once=once
+        batch=batch,
+        nak_delay=5.0 if nak_delay is None else nak_delay,
+        ack_every=ack_every,
+        ack_interval=ack_interval,
+        once=once,
     )
     async with run.jetstream() as js:
         config = ConsumerConfig(
@@ -126,7 +132,7 @@ async def consume_logs(
         def show() -> None:
             _show(run, writer.status, time.monotonic() - began)
 
-        with stopped_by_signals(writer.stop), every(metrics, show):
+        with stopped_by_signals(writer.stop), every(10.0 if metrics is None else metrics, show):
             await writer.run()
         show()
 

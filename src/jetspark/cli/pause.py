@@ -61,9 +61,9 @@ async def pause(
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="Show what is paused and who obeys.")] = False,
     wait: Annotated[
-        float,
+        float | None,
         option("--wait", metavar="DURATION", parser=checked(duration), help="Wait for agents to obey (3s)."),
-    ] = 3.0,
+    ] = None,
 ) -> None:
     """Stop shippers and consumers, without losing anything.
 
@@ -81,7 +81,7 @@ async def pause(
                 await pause_consumer(js, stream, name, until or datetime.now(UTC) + _LONG)
             if shippers or not consumers:
                 switch = await set_switch(js, paused=True, until=until)
-                await wait_for_agents(js, switch, wait)
+                await wait_for_agents(js, switch, 3.0 if wait is None else wait)
         state = await read_state(js)
     show_state(run, state)
 
@@ -133,7 +133,7 @@ def show_state(run: Run, state: ControlState) -> None:
                 (
                     agent.name,
                     agent.host,
-                    agent.state if _is_alive(agent) else f"{agent.state}, silent",
+                    agent.state if _is_alive(agent) or agent.state == "stopped" else "silent",
                     _obeys(agent, switch),
                     show_count(agent.lines),
                     f"{show_duration(max(_age(agent), 0.001))} ago",

@@ -33,9 +33,9 @@ async def resume(
         option("--consumers", metavar="STREAM/NAME", help="Only these; * for all of a stream."),
     ] = None,
     wait: Annotated[
-        float,
+        float | None,
         option("--wait", metavar="DURATION", parser=checked(duration), help="Wait for agents to obey (3s)."),
-    ] = 3.0,
+    ] = None,
 ) -> None:
     """Let shippers go on, and the consumers that `jetspark pause` paused."""
     everything = not shippers and not consumers
@@ -47,6 +47,6 @@ async def resume(
             await resume_consumer(js, stream, name)
         if shippers or everything:
             switch = await set_switch(js, paused=False)
-            await wait_for_agents(js, switch, wait)
+            await wait_for_agents(js, switch, 3.0 if wait is None else wait)
         state = await read_state(js)
     show_state(run, state)

@@ -75,9 +75,9 @@ async def ship(
         option("--exclude", metavar="PATTERN", help="Names to leave out (compressed files)."),
     ] = None,
     max_line: Annotated[
-        int,
+        int | None,
         option("--max-line", metavar="SIZE", parser=checked(size), help="Cut longer lines (256KB)."),
-    ] = 256 * 1024,
+    ] = None,
     compress: Annotated[
         str | None,
         option("--compress", metavar="WORD", parser=one_of(*ENCODINGS), help="Compress: gzip or zstd."),
@@ -86,23 +86,23 @@ async def ship(
         int, typer.Option("--window", metavar="NUMBER", help="Messages under way at most.")
     ] = 4096,
     close_after: Annotated[
-        float,
+        float | None,
         option(
             "--close-after",
             metavar="DURATION",
             parser=checked(duration),
             help="Close files that were renamed or deleted when nothing came for so long (1m).",
         ),
-    ] = 60.0,
+    ] = None,
     metrics: Annotated[
-        float,
+        float | None,
         option(
             "--metrics",
             metavar="DURATION",
             parser=checked(duration),
             help="Say how it stands every so often (10s); 0 is never.",
         ),
-    ] = 10.0,
+    ] = None,
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Obey `jetspark pause`, and report to it.")
     ] = True,
@@ -122,10 +122,10 @@ async def ship(
         positions=positions or default_positions(),
         from_end=from_end,
         once=once or not files,
-        max_line=max_line,
+        max_line=256 * 1024 if max_line is None else max_line,
         compress=compress or "",
         window=window,
-        close_after=close_after,
+        close_after=60.0 if close_after is None else close_after,
         control=control,
     )
     async with _connected(run, patient=not once) as js:
@@ -137,7 +137,7 @@ async def ship(
         def show() -> None:
             _show(run, agent.status(), time.monotonic() - began)
 
-        with stopped_by_signals(agent.stop), every(metrics, show):
+        with stopped_by_signals(agent.stop), every(10.0 if metrics is None else metrics, show):
             await agent.run()
         show()
 

@@ -126,7 +126,7 @@ class BulkPublisher:
                 f"nothing was acknowledged for {self._timeout:g} s",
                 hint="The server does not answer, or the connection is down",
             )
-        self._raise_failure()
+        self.check()
 
     def _forget_settled(self) -> None:
         oldest = self._window.oldest()
@@ -141,7 +141,7 @@ class BulkPublisher:
         """Wait for all acknowledgements. Raises `PublishError`, which says by `first` what failed first."""
         try:
             await self._flight.until(lambda: self._window.oldest() is None or bool(self._flight.first_failed))
-            self._raise_failure()
+            self.check()
         finally:
             self.abandon()
 
@@ -149,7 +149,8 @@ class BulkPublisher:
         """Let go of what has no answer yet."""
         self._flight.end(None)
 
-    def _raise_failure(self) -> None:
+    def check(self) -> None:
+        """Raise `PublishError` if a message has failed, or what ended the connection."""
         if self._flight.ended is not None:
             raise self._flight.ended.with_traceback(None)
         self._flight.tell_failures()

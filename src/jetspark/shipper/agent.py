@@ -95,10 +95,9 @@ class Agent:
         self._lines = self._bytes = self._duplicates = 0
         self._stopping = asyncio.Event()
         self._looked = -1.0
-        self._unsaved = False
         self._saving = asyncio.Lock()
         self._paused = False
-        self._ended = False
+        self._last_status: AgentStatus | None = None
 
     def stop(self) -> None:
         """Read no more; `run` returns when what is under way is stored."""
@@ -109,13 +108,15 @@ class Agent:
 
     def status(self) -> AgentStatus:
         """How it stands."""
+        if self._last_status is not None:
+            return self._last_status
         files = list(self._watched.files.values())
         behind = 0
         for file in files:
             with suppress(OSError):
                 behind += file.behind()
         return AgentStatus(
-            state="stopped" if self._ended else "paused" if self._paused else "shipping",
+            state="paused" if self._paused else "shipping",
             host=self._options.host,
             subject=self._options.subject,
             files=len(files),
@@ -144,8 +145,10 @@ class Agent:
                 with suppress(asyncio.CancelledError):
                     await saver
                 self._row.abandon()
-                await self._save()
-                self._ended = True
+                for file in self._watched.files.values():
+                    file.note()
+                await self._save(force=True)
+                self._last_status = msgspec.structs.replace(self.status(), state="stopped")
                 await self._reporter.stop()
                 await self._gate.stop()
         finally:
@@ -218,7 +221,9 @@ class Agent:
         self._lines += self._row.lines
         self._bytes += self._row.bytes
         self._duplicates += self._row.duplicates
+        progressed = self._row.progressed
         self._row = Outbound(self._js, self._options)
+        self._row.progressed = progressed
         for file in self._watched.files.values():
             file.rewind()
 
@@ -229,15 +234,28 @@ class Agent:
         while not self._stopping.is_set():
             await self._wait_while_paused()
             await self._look()
-            read = 0
-            for file in list(self._watched.files.values()):
-                if self._stopping.is_set():
-                    break
-                read += await self._ship_file(file)
+            read = await self._pass()
+            self._row.check()
             if not read and not self._gate.closed:
                 if self._options.once:
                     return
                 await self._pause(self._options.poll)
+
+    async def _pass(self) -> int:
+        """Ship every file up to where it ends now, those that were written first before the others.
+
+        So a log that was rotated while nobody read it is shipped in order, over all its files.
+        """
+        read = 0
+        states = [(*file.state(), file) for file in self._watched.files.values()]
+        for _, size, file in sorted(states, key=lambda state: state[0]):
+            while not (self._stopping.is_set() or self._gate.closed):
+                shipped = await self._ship_file(file)
+                read += shipped
+                if not shipped or file.offset >= size or self._watched.files.get(file.key) is not file:
+                    break
+                await self._look()
+        return read
 
     async def _look(self) -> None:
         now = time.monotonic()
@@ -272,6 +290,7 @@ class Agent:
         if not lines:
             if over and at_end and file.position.offset == file.offset:
                 self._watched.drop(file)
+                await self._save(force=True)
             return 0
         envelope = self._envelope(file.position.path, file.identity)
         ends = [line.offset - file.offset for line in lines[_PIECE::_PIECE]] + [used]
@@ -287,6 +306,7 @@ class Agent:
     async def _ship_input(self, source: StandardInput) -> None:
         envelope = self._envelope("-", source.identity)
         async for lines, size in source.pieces():
+            self._row.check()
             for start in range(0, len(lines), _PIECE):
                 await self._wait_while_paused()
                 if self._stopping.is_set():
@@ -347,14 +367,16 @@ class Agent:
 
     async def _save(self, *, force: bool = False) -> None:
         """Write the positions, if there is something new. A disk that is full stops no shipping."""
-        self._unsaved = self._row.settle() or self._unsaved
-        if not (self._unsaved or force) or not self._options.patterns:
+        if not self._options.patterns:
             return
         async with self._saving:
-            self._unsaved = False
-            data = self._positions.encode()
+            self._row.settle()
+            if not (self._row.progressed or force):
+                return
+            self._row.progressed = False
+            number, data = self._positions.encode()
             try:
-                await asyncio.to_thread(self._positions.write, data)
+                await asyncio.to_thread(self._positions.write, number, data)
             except OSError as error:
-                self._unsaved = True
+                self._row.progressed = True
                 self._tell(f"the positions cannot be written to {self._positions.path}: {error.strerror}")

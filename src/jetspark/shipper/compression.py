@@ -30,7 +30,7 @@ def compressor(encoding: str) -> Callable[[bytes], bytes]:
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:
-    """The payload as it was. Raises `ValueError` for what is damaged, unknown, or has more than `limit` bytes."""
+    """The payload as it was. Raises `ValueError` for what is damaged, unknown, or beyond `limit` bytes."""
     unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding)
     if unpack is None:
         raise ValueError(f"unknown Content-Encoding {encoding[:32]!r}")

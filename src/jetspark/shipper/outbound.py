@@ -44,6 +44,8 @@ class Outbound:
         self._marks: deque[_Mark] = deque()
         self.lines = 0
         self.bytes = 0
+        #: Whether more is stored than when somebody last set it to False.
+        self.progressed = False
 
     @property
     def under_way(self) -> int:
@@ -67,22 +69,24 @@ class Outbound:
         self._marks.append(_Mark(number, file, offset, tail, len(messages), len(data)))
         await self._publisher.send(messages)
 
+    def check(self) -> None:
+        """Raise `PublishError` and others when the stream did not take something."""
+        self._publisher.check()
+
     async def quiet(self, timeout: float) -> None:
         """Wait until nothing is under way, at most `timeout` seconds."""
         await self._publisher.settled(timeout)
 
-    def settle(self) -> bool:
-        """Note what is stored by now; whether that is more than before."""
+    def settle(self) -> None:
+        """Note what is stored by now."""
         stored, marks = self._publisher.stored, self._marks
-        changed = False
         while marks and marks[0].number <= stored:
             mark = marks.popleft()
             if mark.file is not None:
                 mark.file.store(mark.offset, mark.tail)
             self.lines += mark.lines
             self.bytes += mark.bytes
-            changed = True
-        return changed
+            self.progressed = True
 
     async def finish(self) -> None:
         """Wait until everything is stored. Raises `PublishError`."""

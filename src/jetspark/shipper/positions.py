@@ -7,8 +7,10 @@ agent uses it at a time. It holds a few bytes of each file, to know it again, so
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -65,6 +67,9 @@ class Positions:
         self.path = path
         self.entries: dict[Key, Position] = {}
         self._lock: int | None = None
+        # Writes happen in threads, and a thread cannot be called back: the newest wins, not the slowest.
+        self._writing = threading.Lock()
+        self._encoded = self._written = 0
 
     def load(self) -> None:
         """Read what is there, and keep others away. Raises `UsageError` if it is in use or damaged."""
@@ -83,7 +88,7 @@ class Positions:
         except FileNotFoundError:
             return
         try:
-            document = msgspec.json.decode(data, type=_Document)
+            document = msgspec.convert(json.loads(data), _Document)
             if document.version != _VERSION:
                 raise ValueError(f"version {document.version} is not {_VERSION}")
         except (msgspec.MsgspecError, ValueError) as error:
@@ -94,15 +99,26 @@ class Positions:
             ) from None
         self.entries = {entry.key: entry for entry in document.files}
 
-    def encode(self) -> bytes:
-        """What `write` writes. Forgets what was not seen for a week."""
+    def encode(self) -> tuple[int, bytes]:
+        """What `write` writes, and its number. Forgets what was not seen for a week."""
         oldest = time.time() - _KEEP_GONE
         self.entries = {key: entry for key, entry in self.entries.items() if entry.seen >= oldest}
         document = _Document(version=_VERSION, files=list(self.entries.values()))
-        return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+        self._encoded += 1
+        # msgspec writes no names that are not UTF-8, and files may have such.
+        return self._encoded, json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"
 
-    def write(self, data: bytes) -> None:
-        """Replace the file by `data`, so that a crash leaves the old one or the new one. Raises `OSError`."""
+    def write(self, number: int, data: bytes) -> None:
+        """Replace the file by `data`, so that a crash leaves the old one or the new one. Safe in threads.
+
+        What was encoded before something that is written already is not written. Raises `OSError`.
+        """
+        with self._writing:
+            if number > self._written:
+                self._replace(data)
+                self._written = number
+
+    def _replace(self, data: bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(handle, "wb") as file:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import secrets
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Final, cast
 
@@ -48,13 +49,13 @@ class StandardInput:
         """Read in a thread, a daemon: a read that never returns must keep no agent that was told to end."""
         loop = asyncio.get_running_loop()
         arrived = self._arrived
-        source = cast("io.BufferedReader", sys.stdin.buffer)
+        source = _reader()
 
         def read() -> None:
             data = b"-"
             while data:
                 try:
-                    data = source.read1(_CHUNK)
+                    data = source(_CHUNK)
                 except (OSError, ValueError):
                     data = b""  # It was closed.
                 try:
@@ -65,3 +66,12 @@ class StandardInput:
         threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
         while data := await arrived.get():
             yield data
+
+
+def _reader() -> Callable[[int], bytes]:
+    """Reads the descriptor itself: the interpreter cannot end while a thread waits in its buffer."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except (OSError, ValueError):  # It is something that only looks like a file.
+        return cast("io.BufferedReader", sys.stdin.buffer).read1
+    return lambda size: os.read(descriptor, size)

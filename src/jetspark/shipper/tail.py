@@ -49,13 +49,14 @@ class TailedFile:
         at = self.position
         return f"{at.device:x}-{at.inode:x}-{at.head}-{at.generation}"
 
+    def state(self) -> tuple[int, int]:
+        """When it was written last, in nanoseconds, and its size."""
+        status = os.fstat(self._fd)
+        return status.st_mtime_ns, status.st_size
+
     def behind(self) -> int:
         """Bytes that are there and not read."""
         return max(os.fstat(self._fd).st_size - self.offset, 0)
-
-    def deleted(self) -> bool:
-        """Whether it has no name any more, followed or not."""
-        return os.fstat(self._fd).st_nlink == 0
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes behind `offset`. Raises `Truncated`, `OSError`."""
@@ -111,11 +112,16 @@ class TailedFile:
         file.left = self.left
         return file
 
-    def close(self) -> None:
-        """Close it, and note whether it was deleted."""
+    def note(self) -> None:
+        """Note in the position whether it was deleted: then its inode may be another file's."""
         if self._fd >= 0:
-            self.position.deleted = self.deleted()
+            self.position.deleted = os.fstat(self._fd).st_nlink == 0
             self.position.seen = time.time()
+
+    def close(self) -> None:
+        """Note how it stands, and close it."""
+        if self._fd >= 0:
+            self.note()
             os.close(self._fd)
             self._fd = -1
 
