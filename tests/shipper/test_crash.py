@@ -60,7 +60,7 @@ async def test_an_agent_that_is_killed_again_and_again_stores_every_line_once(
     writers = [Writer(ledger, name, logs / f"{name}.log") for name in ("one", "two")]
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()
-        running = process(*command, "--metrics", "50ms", "--json")
+        running = process(*command, "--metrics", "200ms", "--json")
         assert running.line()
         stream = await js.get_stream("LOGS")
         for writer in writers:
@@ -71,7 +71,7 @@ async def test_an_agent_that_is_killed_again_and_again_stores_every_line_once(
                 time.sleep(ledger.random.random() * 0.2)  # the moment is the point, whatever it is
                 running.signal(signal.SIGKILL)
                 running.end()
-                running = process(*command, "--metrics", "50ms", "--json")
+                running = process(*command, "--metrics", "200ms", "--json")
         finally:
             for writer in writers:
                 writer.stopping.set()
@@ -95,7 +95,7 @@ async def test_a_signal_ends_the_agent_well(
     for number, name in ((signal.SIGINT, "int"), (signal.SIGTERM, "term")):
         path = logs / f"{name}.log"
         path.write_text("".join(f"{n}\n" for n in range(20_000)))
-        command = ("ship", path, "--create", "LOGS", "--json", "--metrics", "10ms")
+        command = ("ship", path, "--create", "LOGS", "--json", "--metrics", "100ms")
         running = process(*command)
         assert running.line()
         running.signal(number)
@@ -124,7 +124,7 @@ async def test_standard_input_is_shipped_to_its_end(server: Server, process: Cal
 async def test_a_pipe_that_says_nothing_does_not_keep_the_agent(
     server: Server, process: Callable[..., Process]
 ) -> None:
-    running = process("ship", "--create", "LOGS", "--json", "--metrics", "10ms", stdin=subprocess.PIPE)
+    running = process("ship", "--create", "LOGS", "--json", "--metrics", "100ms", stdin=subprocess.PIPE)
     assert running.line()
     running.signal(signal.SIGTERM)
     assert running.popen.wait(timeout=60) == 0
@@ -135,7 +135,7 @@ async def test_an_agent_waits_for_a_server_that_is_not_there_yet(
 ) -> None:
     (logs / "a.log").write_text("one\n")
     server.stop()
-    running = process("ship", logs / "a.log", "--create", "LOGS", "--json", "--metrics", "10ms")
+    running = process("ship", logs / "a.log", "--create", "LOGS", "--json", "--metrics", "100ms")
     assert running.popen.stderr is not None
     assert b"waiting for the server" in running.popen.stderr.readline()
     server.start()

@@ -29,7 +29,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message import JetStreamMsg, ack_all
 from jetspark.jetstream.patience import is_passing
 from jetspark.shipper.compression import decompress
-from jetspark.shipper.log_files import LogFiles, is_full
+from jetspark.shipper.log_files import LogFiles
 from jetspark.shipper.messages import ENCODING
 
 __all__ = ["ConsumeOptions", "LogConsumer", "LogStatus"]
@@ -210,17 +210,14 @@ class LogConsumer:
         reason = ""
         for host, pairs in hosts.items():
             messages = [message for message, _ in pairs]
-            try:
-                self.status.bytes += self._files.append(host, [line for _, line in pairs])
-            except OSError as error:
-                if not is_full(error):
-                    raise
-                full += messages
-                reason = f"{self._files.path_of(host)}: {os.strerror(error.errno or 0)}"
-            else:
-                written += messages
-                self.status.lines += len(messages)
-                self._hosts.add(host)
+            appended = self._files.append(host, [line for _, line in pairs])
+            written += messages[: appended.lines]
+            self.status.lines += appended.lines
+            self.status.bytes += appended.bytes
+            self._hosts.add(host)
+            if appended.full is not None:
+                full += messages[appended.lines :]
+                reason = f"{self._files.path_of(host)}: {os.strerror(appended.full.errno or 0)}"
         self.status.hosts = len(self._hosts)
         return _Outcome(written, full, reason)
 

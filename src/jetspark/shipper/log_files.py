@@ -1,28 +1,43 @@
 """The files of a log consumer: one a host, under one directory.
 
 What is appended is synced or, when that fails, taken back: a file ends with whole lines, whatever the disk
-does, unless the process dies in the middle. Names come from subjects, which anybody may have published to.
+does. The beginning of a line that a crash left is taken back at the next append. Names come from subjects,
+which anybody may have published to.
 """
 
 from __future__ import annotations
 
+import bisect
 import errno
+import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jetspark.shipper.names import file_name
 
-__all__ = ["LogFiles", "is_full"]
+__all__ = ["Appended", "LogFiles", "is_full"]
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_MODE: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+#: Bytes within which the last whole line is looked for.
+_LOOK_BACK: Final = 1024 * 1024
+_MODE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def is_full(error: OSError) -> bool:
     """Whether there may be room later: no space, no quota, no larger file."""
     return error.errno in _FULL
+
+
+class Appended(NamedTuple):
+    """What was appended."""
+
+    #: How many of the lines, from the first on, and the bytes they take.
+    lines: int
+    bytes: int
+    #: Why the others were not.
+    full: OSError | None
 
 
 class LogFiles:
@@ -41,38 +56,68 @@ class LogFiles:
             raise ValueError(f"{path} is not in {self.directory}")
         return path
 
-    def append(self, host: str, lines: Iterable[bytes]) -> int:
-        """Append lines, and sync; how many bytes that were. Raises `OSError`; nothing was appended then."""
+    def append(self, host: str, lines: Sequence[bytes]) -> Appended:
+        """Append lines, and sync. Where the disk is full, those that fit. Raises `OSError` for the rest."""
         path = self.path_of(host)
-        data = b"".join([line + b"\n" for line in lines])
-        self._rotate(path, len(data))
+        done, size = 0, 0
+        while done < len(lines):
+            room = self._room(path)
+            group = _fitting(lines, done, room)
+            if not group and room is not None and room < (self._rotate_size or 0):
+                self._rotate(path)
+                continue
+            group = group or lines[done : done + 1]  # One that is larger than a file may be is in one alone.
+            appended = self._append(path, group)
+            done += appended.lines
+            size += appended.bytes
+            if appended.full is not None:
+                return Appended(done, size, appended.full)
+        return Appended(done, size, None)
+
+    def _append(self, path: Path, lines: Sequence[bytes]) -> Appended:
+        ends = list(itertools.accumulate(len(line) + 1 for line in lines))
+        data = memoryview(b"".join([line + b"\n" for line in lines]))
+        full: OSError | None = None
         fd = os.open(path, _MODE, 0o640)
         try:
-            before = os.fstat(fd).st_size
+            before = _mend(fd)
+            written = 0
             try:
-                written = 0
                 while written < len(data):
-                    written += os.write(fd, memoryview(data)[written:])
+                    written += os.write(fd, data[written:])
+            except OSError as error:
+                if not is_full(error):
+                    os.ftruncate(fd, before)
+                    raise
+                full = error
+            whole = bisect.bisect_right(ends, written)
+            size = ends[whole - 1] if whole else 0
+            try:
+                if size < written:
+                    os.ftruncate(fd, before + size)
                 os.fsync(fd)
-            except OSError:
+            except OSError as error:
                 os.ftruncate(fd, before)
-                raise
+                if not is_full(error):
+                    raise
+                whole, size, full = 0, 0, error
         finally:
             os.close(fd)
         if path not in self._known:
             self._sync_directory()
             self._known.add(path)
-        return len(data)
+        return Appended(whole, size, full)
 
-    def _rotate(self, path: Path, more: int) -> None:
+    def _room(self, path: Path) -> int | None:
+        """Bytes until a file is to be rotated; None when it never is."""
         if self._rotate_size is None:
-            return
+            return None
         try:
-            size = path.stat(follow_symlinks=False).st_size
+            return max(self._rotate_size - path.stat(follow_symlinks=False).st_size, 0)
         except FileNotFoundError:
-            return
-        if size == 0 or size + more <= self._rotate_size:
-            return
+            return self._rotate_size
+
+    def _rotate(self, path: Path) -> None:
         for number in range(self._keep - 1, 0, -1):
             older = path.with_name(f"{path.name}.{number}")
             if older.exists():
@@ -89,3 +134,28 @@ class LogFiles:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _fitting(lines: Sequence[bytes], start: int, room: int | None) -> Sequence[bytes]:
+    """Lines from `start` on, as many as `room` bytes take."""
+    if room is None:
+        return lines[start:]
+    end = start
+    while end < len(lines) and len(lines[end]) + 1 <= room:
+        room -= len(lines[end]) + 1
+        end += 1
+    return lines[start:end]
+
+
+def _mend(fd: int) -> int:
+    """The size of a file, without the beginning of a line that a crash left and nobody acknowledged."""
+    size = os.fstat(fd).st_size
+    start = max(size - _LOOK_BACK, 0)
+    end = os.pread(fd, size - start, start)
+    if not end or end.endswith(b"\n"):
+        return size
+    whole = end.rfind(b"\n") + 1
+    if not whole and start:
+        return size + os.write(fd, b"\n")  # Whatever that is, it is not ours.
+    os.ftruncate(fd, start + whole)
+    return start + whole

@@ -1,0 +1,119 @@
+"""One agent that ships a file, beside the windowed publisher it is built on and a raw socket.
+
+`python -m bench.ship [--lines 1000000] [--size 128] [--rounds 3]`. Everybody publishes as many messages of
+the same size to a fresh stream on disk, with message ids. The agent runs as a process of its own, as users
+run it: its time includes the start of the interpreter, reading the file, splitting it, and positions on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jetspark
+import jetspark.server
+from bench import raw
+from bench.harness import Contender, Stopwatch, compete
+from jetspark import StreamConfig
+from jetspark.server import Server
+
+WINDOW = 4096
+
+
+class Suite:
+    def __init__(
+        self, server: Server, js: jetspark.JetStream, directory: Path, lines: int, size: int
+    ) -> None:
+        self.server, self.js, self.directory = server, js, directory
+        self.lines = lines
+        self.payload = b"x" * (size - 8)
+        self.file = directory / "bench.log"
+        with self.file.open("wb") as file:
+            for number in range(lines):
+                file.write(b"%07d " % number + self.payload + b"\n")
+        self.payload = b"%07d " % 0 + self.payload
+        self.runs = 0
+
+    async def measured(self, work: str) -> float:
+        stream = await self.js.create_stream(StreamConfig(name="BENCH", subjects=["logs.>"]))
+        try:
+            rate = await getattr(self, work)()
+            stored = (await stream.info()).state.messages
+            if stored != self.lines:
+                raise RuntimeError(f"{work}: {stored} messages are stored")
+            return rate
+        finally:
+            await self.js.delete_stream("BENCH")
+
+    async def agent(self) -> float:
+        """As users run it: the whole process counts. What it says itself leaves the start out."""
+        self.runs += 1
+        command = ["ship", str(self.file), "--once", "--json", "--metrics", "0", "--host", "bench"]
+        positions = self.directory / f"positions-{self.runs}.json"
+        with Stopwatch() as watch:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "jetspark",
+                *command,
+                "--positions",
+                str(positions),
+                env={**os.environ, "NATS_URL": self.server.url},
+                stdout=subprocess.PIPE,
+            )
+            output, _ = await process.communicate()
+        own = json.loads(output)
+        if own["lines"] != self.lines or own["duplicates"]:
+            raise RuntimeError(f"the agent says {own}")
+        return watch.rate(self.lines)
+
+    async def publisher(self) -> float:
+        async with jetspark.connect(self.server.url) as nc:
+            with Stopwatch() as watch:
+                async with nc.jetstream().publisher(WINDOW) as publisher:
+                    for _ in range(self.lines):
+                        await publisher.send("logs.0.bench", self.payload)
+        return watch.rate(self.lines)
+
+    async def raw_ids(self) -> float:
+        with Stopwatch() as watch:
+            raw.publish_acknowledged(
+                self.server.port, "logs.0.bench", self.payload, self.lines, WINDOW, message_ids=True
+            )
+        return watch.rate(self.lines)
+
+
+async def main(arguments: argparse.Namespace) -> None:
+    with jetspark.server.run() as server, tempfile.TemporaryDirectory() as directory:
+        async with jetspark.connect(server.url) as nc:
+            suite = Suite(server, nc.jetstream(), Path(directory), arguments.lines, arguments.size)
+            await compete(
+                f"{arguments.lines:,} lines of {arguments.size} bytes, {WINDOW} under way",
+                [
+                    Contender(name, lambda work=work: suite.measured(work))
+                    for name, work in (
+                        ("jetspark ship, one process", "agent"),
+                        ("jetspark publisher, send()", "publisher"),
+                        ("raw socket, message ids", "raw_ids"),
+                    )
+                ],
+                rounds=arguments.rounds,
+                peer="jetspark publisher, send()",
+                ceiling="raw socket, message ids",
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.ship", description=__doc__)
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--size", type=int, default=128, help="bytes of a line, without its end (128)")
+    parser.add_argument("--rounds", type=int, default=3)
+    print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    asyncio.run(main(parser.parse_args()))

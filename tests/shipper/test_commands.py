@@ -1,0 +1,150 @@
+"""The commands: ship, consume-logs, pause, resume; in words and in JSON."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from jetspark.server import Server
+from tests.cli.support import Cli, Process
+from tests.support.waiting import wait_until
+
+
+def test_lines_go_from_files_to_files(cli: Cli, logs: Path, tmp_path: Path) -> None:
+    (logs / "a.log").write_bytes(b"one\ntwo\n\xff\n")
+    shipped = cli("ship", logs / "*.log", "--host", "web.1", "--create", "LOGS", "--once")
+    assert shipped.err == ""
+    assert shipped.out.startswith("stopped: 3 lines, 10 B of 1 files stored, ")
+    assert shipped.out.endswith("0 under way, 0 B behind\n")
+    record = cli.json("ship", logs / "*.log", "--host", "web.1", "--once")
+    assert (record["lines"], record["duplicates"], record["state"]) == (0, 0, "stopped")
+    written = cli("consume-logs", "LOGS", tmp_path / "out", "--once").out
+    assert written.startswith("writing: 3 lines, 10 B of 1 hosts, ")
+    assert cli.json("consume-logs", "LOGS", tmp_path / "out", "--once")["lines"] == 0
+    (file,) = (tmp_path / "out").iterdir()
+    assert file.name.startswith("web_1-")
+    assert file.read_bytes() == b"one\ntwo\n\xff\n"
+
+
+def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
+    (logs / "a.log").write_text("one\n")
+    assert "no stream stores" in cli.fails("ship", logs / "a.log", "--once", code=4)
+    assert "prefix 'a b." in cli.fails("ship", logs / "a.log", "--once", "--prefix", "a b", code=2)
+    assert "'br' is none of" in cli.fails("ship", logs / "a.log", "--once", "--compress", "br", code=2)
+    cli("stream", "add", "OTHER", "--subjects", "other")
+    assert "does not store" in cli.fails("ship", logs / "a.log", "--once", "--create", "OTHER", code=2)
+    (tmp_path / "p").write_text("nonsense")
+    line = cli.fails("ship", logs / "a.log", "--once", "--positions", tmp_path / "p", code=2)
+    assert "is no position file" in line
+    cli("consume-logs", "OTHER", tmp_path / "out", "--once")
+    line = cli.fails("consume-logs", "OTHER", tmp_path / "out", "--once", "--ack-all", code=2)
+    assert "acknowledges explicit, not all" in line
+    assert "less than --ack-wait" in cli.fails(
+        "consume-logs", "OTHER", tmp_path / "out", "--ack-all", "--ack-interval", "60s", code=2
+    )
+    assert "'OTHER' is not STREAM/NAME" in cli.fails("pause", "--consumers", "OTHER", code=2)
+    assert "--status only looks" in cli.fails("pause", "--status", "--for", "1m", code=2)
+    assert "not found" in cli.fails("pause", "--consumers", "OTHER/nobody", code=4)
+
+
+def test_the_button_stops_agents_and_consumers_and_says_who_obeys(
+    cli: Cli, process: Callable[..., Process], logs: Path, tmp_path: Path
+) -> None:
+    assert cli("pause", "--status").out == "Shippers may ship\nNo agents were heard in the last hour\n"
+    (logs / "a.log").write_text("one\n")
+    agent = process(
+        "ship", logs / "*.log", "--host", "web1", "--create", "LOGS", "--json", "--metrics", "200ms"
+    )
+    writer_command = ("consume-logs", "LOGS", tmp_path / "out", "--json", "--metrics", "0")
+
+    def stored() -> int:
+        return int(cli.json("stream", "info", "LOGS")["state"]["messages"])
+
+    def written() -> list[str]:
+        path = tmp_path / "out" / "web1.log"
+        return path.read_text().splitlines() if path.exists() else []
+
+    assert agent.line()
+    writer = process(*writer_command)
+    wait_until(lambda: written() == ["one"], "the first line")
+
+    paused = cli("pause", "--shippers", "--consumers", "LOGS/log-files", "--wait", "20s")
+    words = paused.out.splitlines()
+    assert words[0].startswith("Shippers are paused until `jetspark resume`, by ")
+    assert words[1].split() == ["Agent", "Host", "State", "Obeys", "Lines", "Last", "heard"]
+    assert words[2].split()[1:5] == ["web1", "paused", "yes", "1"]
+    assert words[-1].split() == ["LOGS/log-files", "paused", "until", "resumed"]
+
+    with (logs / "a.log").open("a") as file:
+        file.write("two\n")
+    again = cli.json(
+        "pause", "--wait", "20s"
+    )  # another word, which is obeyed: time enough to ship, if it did
+    assert again["shippers"]["paused"] is True
+    assert [(each["host"], each["state"], each["obeys"]) for each in again["agents"]] == [
+        ("web1", "paused", True)
+    ]
+    assert [(each["stream"], each["consumer"], each["paused"]) for each in again["consumers"]] == [
+        ("LOGS", "log-files", True)
+    ]
+    assert stored() == 1
+
+    resumed = cli.json("resume", "--shippers", "--wait", "20s")
+    assert resumed["shippers"]["paused"] is False
+    assert resumed["agents"][0]["state"] == "shipping"
+    wait_until(lambda: stored() == 2, "the second line")
+    assert written() == ["one"]  # the consumer is still paused
+    assert cli("resume", "--consumers", "LOGS/*").out.startswith("Shippers may ship\n")
+    wait_until(lambda: written() == ["one", "two"], "the second line in the file")
+
+    for each in (agent, writer):
+        each.signal(signal.SIGTERM)
+        assert each.end().code == 0
+    assert [each["state"] for each in cli.json("pause", "--status")["agents"]] == ["stopped"]
+
+
+def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
+    (logs / "a.log").write_text("one\n")
+    cli("stream", "add", "LOGS", "--subjects", "logs.>")
+    cli("consumer", "add", "LOGS", "c")
+    state = cli.json("pause", "--shippers", "--consumers", "LOGS/c", "--for", "1500ms")
+    assert state["shippers"]["until"] is not None
+    assert state["consumers"][0]["paused"] is True
+    result = cli("ship", logs / "a.log", "--once")  # it waits for the end of the pause
+    assert result.out.startswith("stopped: 1 lines")
+    assert result.err.splitlines()[-1] == "jetspark: going on"
+    assert cli("pause", "--status").out.startswith("Shippers may ship\n")
+    wait_until(lambda: not cli.json("pause", "--status")["consumers"][0]["paused"], "the consumer goes on")
+    assert cli.json("resume")["consumers"] == []
+
+
+def test_a_consumer_of_logs_that_is_killed_repeats_lines_and_loses_none(
+    cli: Cli, server: Server, process: Callable[..., Process], tmp_path: Path
+) -> None:
+    cli("stream", "add", "LOGS", "--subjects", "logs.>")
+    cli("pub", "logs.0.h", "h-{{Count}}", "--count", 10_000)
+    command = (
+        "consume-logs",
+        "LOGS",
+        tmp_path,
+        "--batch",
+        100,
+        "--ack-wait",
+        "1s",
+        "--metrics",
+        "0",  # nobody reads them
+    )
+    path = tmp_path / "h.log"
+    for number in range(1, 4):
+        running = process(*command)
+        wait_until(lambda: path.exists() and path.stat().st_size > number * 8000, "more lines")  # noqa: B023
+        running.signal(signal.SIGKILL)
+        running.end()
+    running = process(*command)
+    wanted = {f"h-{number}" for number in range(1, 10_001)}
+    wait_until(lambda: set(path.read_text().splitlines()) >= wanted, "every line", timeout=60.0)
+    running.signal(signal.SIGTERM)
+    assert running.end().code == 0
+    # Only what was being written when it was killed may be torn: at most one line each time.
+    assert len(set(path.read_text().splitlines()) - wanted) <= 3
