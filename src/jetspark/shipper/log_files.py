@@ -20,6 +20,8 @@ from jetspark.shipper.names import file_name
 __all__ = ["Appended", "LogFiles", "is_full"]
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: Hosts whose paths are remembered. There may be any number of them.
+_REMEMBERED: Final = 10_000
 #: Bytes within which the last whole line is looked for.
 _LOOK_BACK: Final = 1024 * 1024
 _MODE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -48,12 +50,18 @@ class LogFiles:
         self._rotate_size = rotate_size
         self._keep = keep
         self._known: set[Path] = set()
+        self._paths: dict[str, Path] = {}
 
     def path_of(self, host: str) -> Path:
         """The file of a host. Raises `ValueError` if it were elsewhere."""
-        path = self.directory / f"{file_name(host)}.log"
-        if path.parent.resolve() != self.directory.resolve():
-            raise ValueError(f"{path} is not in {self.directory}")
+        path = self._paths.get(host)
+        if path is None:
+            path = self.directory / f"{file_name(host)}.log"
+            if path.parent.resolve() != self.directory.resolve():
+                raise ValueError(f"{path} is not in {self.directory}")
+            if len(self._paths) >= _REMEMBERED:
+                self._paths.clear()
+            self._paths[host] = path
         return path
 
     def append(self, host: str, lines: Sequence[bytes]) -> Appended:
