@@ -100,13 +100,13 @@ async def main(arguments: argparse.Namespace) -> None:
                     Contender(name, lambda work=work: suite.measured(work))
                     for name, work in (
                         ("jetspark ship, one process", "agent"),
-                        ("jetspark publisher, send()", "publisher"),
-                        ("raw socket, message ids", "raw_ids"),
+                        ("publisher", "publisher"),
+                        ("raw socket", "raw_ids"),
                     )
                 ],
                 rounds=arguments.rounds,
-                peer="jetspark publisher, send()",
-                ceiling="raw socket, message ids",
+                peer="publisher",
+                ceiling="raw socket",
             )
 
 

@@ -39,7 +39,7 @@ COMMANDS: dict[str, list[str]] = {
     "dead-letters show": ["NOPE", "c", "1"],
     "dead-letters replay": ["NOPE", "c", "1"],
     "export": ["NOPE"],
-    "ship": ["/dev/null/*", "README.md", "--once", "--positions", "NOPE.json"],
+    "ship": ["README.md", "--once"],
     "consume-logs": ["NOPE", "out", "--once"],
     "pause": ["--consumers", "NOPE/c"],
     "resume": ["--consumers", "NOPE/*"],
