@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -112,7 +112,7 @@ def _raise(loss: DataLoss) -> None:
 
 async def read_range(
     js: JetStream, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
-) -> AsyncIterator[Chunk]:
+) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
 
     `next_seq` must not be beyond the end of the stream: what is not stored yet is not waited for. What is
