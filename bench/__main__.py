@@ -8,7 +8,14 @@ import importlib
 import platform
 
 #: The suites, and how many messages each measures with.
-SUITES = {"core": 100_000, "jetstream": 100_000, "publish": 100_000, "recovery": 100_000, "spark": 1_000_000}
+SUITES = {
+    "core": 100_000,
+    "jetstream": 100_000,
+    "publish": 100_000,
+    "recovery": 100_000,
+    "spark": 1_000_000,
+    "sink": 500_000,
+}
 
 
 def main() -> None:
@@ -19,7 +26,7 @@ def main() -> None:
     parser.add_argument(
         "--messages",
         type=int,
-        help="messages per measurement (100000, Spark 1000000); core moves four times as many",
+        help="messages per measurement (100000, spark 1000000, sink 500000); core moves four times as many",
     )
     parser.add_argument("--size", type=int, default=128, help="bytes of a message (128)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (5)")

@@ -3,18 +3,11 @@
 It stands between two others: a raw socket, which reads the same stream and throws it away, and `spark.range`,
 which makes rows of the same width inside the JVM and writes them the same way. A third one, a Python source
 that gives the same Arrow batch again and again, shows what Spark takes for rows that come from Python at all.
-
-Beside the rates stand the seconds of processor time that a million rows cost, by process: Spark's JVM, its
-Python workers, the server.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import os
-import statistics
-import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -29,31 +22,21 @@ from pyspark.sql.types import StructType
 import jetspark.blocking
 import jetspark.server
 from bench import raw
-from bench.harness import Contender, Measure, Stopwatch, compete
+from bench.processor import Meter, session
 from jetspark import AckPolicy, ConsumerConfig, StreamConfig
 from jetspark.arrow import record_batch
 from jetspark.spark.schema import READ_SCHEMA
 from jetspark.wire.frames import MsgFrame
 
 BATCH = 5_000
-CORES = 2
 #: What the source makes of a million messages, so that the others have as many tasks.
 PARTITIONS = 4
-CONF = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "1g",
-    "spark.sql.session.timeZone": "UTC",
-}
 
 
 async def run(arguments: Namespace) -> None:
     """Both sinks, against streams on disk."""
     count = max(arguments.messages // BATCH, 1) * BATCH
     payload = b"x" * arguments.size
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     with jetspark.server.run() as server, tempfile.TemporaryDirectory() as directory:
         with jetspark.blocking.connect(server.url) as nc:
             js = nc.jetstream(timeout=30)
@@ -63,32 +46,14 @@ async def run(arguments: Namespace) -> None:
                 raw.publish_acknowledged(
                     server.port, name.lower(), payload, count, 4096, message_ids=name == "IDS"
                 )
-        spark = _session()
+        spark = session()
+        spark.dataSource.register(SameBatchSource)
         try:
             suite = SparkSuite(spark, server, count, arguments.size, Path(directory))
             for sink, write in (("noop", suite.to_noop), ("Parquet", suite.to_parquet)):
                 await suite.compare(f"{count} messages of {arguments.size} bytes to {sink}", write, arguments)
         finally:
             spark.stop()
-
-
-def _session() -> SparkSession:
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench")
-    for key, value in CONF.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(SameBatchSource)
-    return spark
-
-
-@dataclasses.dataclass(frozen=True)
-class Cpu:
-    """Seconds of processor time, by process."""
-
-    jvm: float
-    python: float
-    server: float
 
 
 class SparkSuite:
@@ -102,14 +67,11 @@ class SparkSuite:
         self.count = count
         self.size = size
         self.directory = directory
-        assert server.pid is not None
-        self.server_pid = server.pid
-        self.jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+        self.meter = Meter(spark, server, count)
         self._numbers = itertools.count(1)
 
     async def compare(self, title: str, write: Callable[[DataFrame], None], arguments: Namespace) -> None:
         """One table of rates, and one of processor time."""
-        costs: dict[str, list[Cpu]] = {}
         ways = {
             "jetspark": lambda: write(self.stream("BARE")),
             "jetspark, without headers column": lambda: write(self.stream("BARE", includeHeaders=False)),
@@ -118,36 +80,7 @@ class SparkSuite:
             "spark.range": lambda: write(self.range()),
             "raw socket": self.read_raw,
         }
-        for work in ways.values():
-            work()  # The first time is slow: classes are loaded, code is compiled.
-        await compete(
-            title,
-            [Contender(name, self.measured(work, costs.setdefault(name, []))) for name, work in ways.items()],
-            rounds=arguments.rounds,
-            peer="spark.range",
-            ceiling="raw socket",
-        )
-        print(f"\n  {'seconds of CPU for a million rows':<34}{'JVM':>12}{'Python':>12}{'nats-server':>12}")
-        for name, each in costs.items():
-            seconds = [
-                statistics.median(getattr(cpu, field.name) for cpu in each) * 1e6 / self.count
-                for field in dataclasses.fields(Cpu)
-            ]
-            print(f"  {name:<34}" + "".join(f"{value:>12.2f}" for value in seconds))
-
-    def measured(self, work: Callable[[], None], costs: list[Cpu]) -> Measure:
-        """The rate of some work; what it cost goes to a list."""
-
-        async def measure() -> float:
-            before = Usage(self.jvm)
-            server = _times(self.server_pid)[0]
-            with Stopwatch() as watch:
-                work()
-            jvm, python = Usage(self.jvm).since(before)
-            costs.append(Cpu(jvm, python, _times(self.server_pid)[0] - server))
-            return watch.rate(self.count)
-
-        return measure
+        await self.meter.compare(title, ways, arguments, peer="spark.range", ceiling="raw socket")
 
     # --- where rows come from
 
@@ -194,52 +127,6 @@ class SparkSuite:
 
     def to_parquet(self, frame: DataFrame) -> None:
         frame.write.mode("overwrite").parquet(str(self.directory / "out"))
-
-
-class Usage:
-    """Processor time of the JVM and of the Python processes: its descendants, and this one.
-
-    Spark starts and ends workers as it likes, so that each process is compared with itself; what some used
-    that are gone is known from their parents.
-    """
-
-    def __init__(self, jvm: int) -> None:
-        self._jvm = _times(jvm)
-        self._python = {pid: _times(pid) for pid in [os.getpid(), *_descendants(jvm)]}
-
-    def since(self, before: Usage) -> tuple[float, float]:
-        """Seconds of the JVM and of Python between two looks."""
-        python = sum(own - before._python.get(pid, (0, 0))[0] for pid, (own, _) in self._python.items())
-        ended = sum(own for pid, (own, _) in before._python.items() if pid not in self._python)
-        return self._jvm[0] - before._jvm[0], python + max(self._ended() - before._ended() - ended, 0.0)
-
-    def _ended(self) -> float:
-        return self._jvm[1] + sum(
-            children for pid, (_, children) in self._python.items() if pid != os.getpid()
-        )
-
-
-def _times(pid: int) -> tuple[float, float]:
-    """The seconds of a process itself, and of its children that have ended; nothing when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0, 0.0
-    user, system, of_children_user, of_children_system = map(int, fields[11:15])
-    tick = os.sysconf("SC_CLK_TCK")
-    return (user + system) / tick, (of_children_user + of_children_system) / tick
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    """The processes that one has started, and those that these have."""
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        for child in map(int, children):
-            yield child
-            yield from _descendants(child)
 
 
 class SameBatchSource(DataSource):

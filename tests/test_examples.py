@@ -30,6 +30,7 @@ LAST_LINES = {
     "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
     "quickstart": "0 to acknowledge, 0 to deliver",
     "replay_in_order": "[60, 62, 64, 66, 68]",
+    "spark_stream_to_stream": "3600 bills for 3600 orders",
     "spark_table_scan": "26 orders from the US since sequence 900",
     "spark_to_parquet": "6000 rows, 6000 different sequences",
     "spark_windowed_counts": "logs.web2: 1000 lines in windows that are done",
