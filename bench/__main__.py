@@ -7,7 +7,15 @@ import asyncio
 import importlib
 import platform
 
-SUITES = ("core", "jetstream", "publish", "recovery")
+#: The suites, and how many messages each measures with.
+SUITES = {
+    "core": 100_000,
+    "jetstream": 100_000,
+    "publish": 100_000,
+    "recovery": 100_000,
+    "spark": 1_000_000,
+    "sink": 500_000,
+}
 
 
 def main() -> None:
@@ -18,8 +26,7 @@ def main() -> None:
     parser.add_argument(
         "--messages",
         type=int,
-        default=100_000,
-        help="messages per measurement; core moves four times as many",
+        help="messages per measurement (100000, spark 1000000, sink 500000); core moves four times as many",
     )
     parser.add_argument("--size", type=int, default=128, help="bytes of a message (128)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (5)")
@@ -28,7 +35,9 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    messages = arguments.messages
     for name in arguments.suites or SUITES:
+        arguments.messages = messages or SUITES[name]
         asyncio.run(importlib.import_module(f"bench.{name}").run(arguments))
 
 

@@ -37,13 +37,13 @@ async def compete(
             contender.rates.append(await contender.run())
     by_name = {contender.name: contender for contender in contenders}
     print(f"\n{title}  (median of {rounds} rounds, messages/s)")
-    print(f"  {'':<34}{'rate':>12}{'min':>12}{'max':>12}{'x ' + peer:>12}{'% ' + ceiling:>14}")
+    print(f"  {'':<34}{'rate':>12}{'min':>12}{'max':>12}{'x ' + peer:>14}{'% ' + ceiling:>14}")
     for contender in contenders:
         against = contender.rate / by_name[peer].rate if peer in by_name else float("nan")
         share = 100 * contender.rate / by_name[ceiling].rate if ceiling in by_name else float("nan")
         print(
             f"  {contender.name:<34}{contender.rate:>12,.0f}{min(contender.rates):>12,.0f}"
-            f"{max(contender.rates):>12,.0f}{against:>11.1f}x{share:>13.0f}%"
+            f"{max(contender.rates):>12,.0f}{against:>13.1f}x{share:>13.0f}%"
         )
 
 

@@ -30,6 +30,10 @@ LAST_LINES = {
     "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
     "quickstart": "0 to acknowledge, 0 to deliver",
     "replay_in_order": "[60, 62, 64, 66, 68]",
+    "spark_stream_to_stream": "3600 bills for 3600 orders",
+    "spark_table_scan": "26 orders from the US since sequence 900",
+    "spark_to_parquet": "6000 rows, 6000 different sequences",
+    "spark_windowed_counts": "logs.web2: 1000 lines in windows that are done",
     "work_queue": "left in the queue: 0",
 }
 
@@ -45,7 +49,7 @@ def test_an_example_runs_and_prints_what_it_promises(name: str, server: Server) 
         env={**os.environ, "NATS_URL": server.url},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -18,15 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetspark.jetstream.metadata import parse_metadata
-from jetspark.jetstream.stored import StoredMessage
-from jetspark.wire.frames import MsgFrame
-from jetspark.wire.headers import Headers
+from jetspark.jetstream.model import time_from_wire
+from jetspark.jetstream.stored import told_by
 
 if TYPE_CHECKING:
     from jetspark.jetstream.ranges import Chunk
@@ -50,6 +49,12 @@ SCHEMA: Final = pa.schema(
 )
 SCHEMA_WITHOUT_HEADERS: Final = SCHEMA.remove(SCHEMA.get_field_index("headers"))
 
+#: The ends of a header block, as a client writes it.
+_BEGIN: Final = b"NATS/1.0\r\n"
+_END: Final = b"\r\n\r\n"
+
+_NO_ENTRIES: Final = pa.array([], pa.string()), pa.array([], _VALUES), _HEADERS
+
 #: Tokens of an acknowledgement subject without domain; the sequence is the fourth of them from the end.
 _TOKENS_V1: Final = 9
 
@@ -57,29 +62,20 @@ _subject = attrgetter("subject")
 _data = attrgetter("data")
 _header = attrgetter("header")
 _reply = attrgetter("reply")
-_headers = attrgetter("headers")
-_sequence = attrgetter("sequence")
-_timestamp = attrgetter("timestamp")
 
 
 def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.RecordBatch:
     """The messages of one chunk, which are all of `stream`."""
-    if chunk and isinstance(chunk[0], StoredMessage):
-        stored = chunk
-        subjects = _strings([subject.encode("utf-8", "surrogateescape") for subject in map(_subject, stored)])
-        sequences = pa.array(list(map(_sequence, stored)), pa.int64())
-        timestamps = pa.array(list(map(_timestamp, stored)), _TIMESTAMP)
-        entries = [list(each.multi_items()) for each in map(_headers, stored)]
+    if chunk and not chunk[0].reply:
+        subjects, sequences, timestamps, blocks = _answers(list(map(_header, chunk)))
     else:
-        frames = cast(list[MsgFrame], chunk)
-        subjects = _strings(list(map(_subject, frames)))
-        sequences, timestamps = _places(list(map(_reply, frames)))
-        blocks = list(map(_header, frames)) if headers else []
-        entries = [_entries(block) for block in blocks] if any(blocks) else [[]] * len(frames)
+        subjects = _strings(list(map(_subject, chunk)))
+        sequences, timestamps = _places(list(map(_reply, chunk)))
+        blocks = list(map(_header, chunk)) if headers else []
     columns = [
         subjects,
         pa.array(list(map(_data, chunk)), pa.binary()),
-        _header_column(entries) if headers else None,
+        _header_column(blocks) if headers else None,
         pa.repeat(pa.scalar(stream, pa.string()), len(chunk)),
         sequences,
         timestamps,
@@ -99,14 +95,12 @@ def _strings(texts: Sequence[bytes]) -> pa.StringArray:
 
 def _places(replies: list[bytes]) -> tuple[pa.Int64Array, pa.TimestampArray]:
     """Sequences and times, out of acknowledgement subjects."""
-    if all(reply.count(b".") == _TOKENS_V1 - 1 for reply in (replies[:1] + replies[-1:])):
-        try:
-            tokens = pc.split_pattern(pa.array(replies, pa.string()), ".", max_splits=4, reverse=True)
-            sequences = pc.list_element(tokens, 1).cast(pa.int64())
-            nanoseconds = pc.list_element(tokens, 3).cast(pa.int64())
-            return sequences, _microseconds(nanoseconds)
-        except pa.ArrowInvalid:
-            pass  # Some have a domain and some have none.
+    # None has fewer tokens, so that all of them together tell whether one has more, as with a domain.
+    if b"".join(replies).count(b".") == (_TOKENS_V1 - 1) * len(replies):
+        tokens = pc.split_pattern(pa.array(replies, pa.string()), ".", max_splits=4, reverse=True)
+        sequences = pc.list_element(tokens, 1).cast(pa.int64())
+        nanoseconds = pc.list_element(tokens, 3).cast(pa.int64())
+        return sequences, _microseconds(nanoseconds)
     places = [parse_metadata(reply) for reply in replies]
     sequences = pa.array([place.sequence.stream for place in places], pa.int64())
     return sequences, _microseconds(pa.array([place.timestamp_ns for place in places], pa.int64()))
@@ -116,32 +110,77 @@ def _microseconds(nanoseconds: pa.Int64Array) -> pa.TimestampArray:
     return pc.divide(nanoseconds, 1000).cast(_TIMESTAMP)
 
 
-def _entries(block: bytes) -> list[tuple[str, list[str]]]:
-    """The names and values of a header block. Most have each name once: those are quickly read."""
-    if not block:
-        return []
-    lines = block.decode("utf-8", "surrogateescape").split("\r\n")[1:-2]
-    pairs = [line.partition(":") for line in lines]
-    if len({name.lower() for name, _, _ in pairs}) == len(pairs):
-        return [(name, [value.removeprefix(" ")]) for name, _, value in pairs]
-    return list(Headers.parse(block).multi_items())
+def _answers(
+    headers: list[bytes],
+) -> tuple[pa.StringArray, pa.Int64Array, pa.TimestampArray, Sequence[bytes]]:
+    """Subjects, sequences, times and the messages' own header blocks, out of those of direct gets."""
+    _, subjects, sequences, times, blocks = zip(*map(told_by, headers), strict=True)
+    try:
+        # The server counts nanoseconds, Spark does not.
+        exact = pa.array(times, pa.string()).cast(pa.timestamp("ns", tz="UTC"))
+        timestamps = exact.cast(_TIMESTAMP, safe=False)
+    except pa.ArrowInvalid:  # A time beyond the years that nanoseconds can count.
+        timestamps = pa.array([time_from_wire(time.decode()) for time in times], _TIMESTAMP)
+    return _strings(subjects), pa.array(sequences, pa.string()).cast(pa.int64()), timestamps, blocks
 
 
-def _header_column(entries: list[list[tuple[str, list[str]]]]) -> pa.MapArray:
+def _header_column(blocks: Sequence[bytes]) -> pa.MapArray:
+    """The names and values of header blocks. Most have each name once: those are quickly read."""
+    if not any(blocks):
+        return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(blocks) + 1), *_NO_ENTRIES)
+    lines = [
+        block[len(_BEGIN) : -len(_END)].split(b"\r\n")
+        if block.startswith(_BEGIN) and len(block) > len(_BEGIN) + len(_END)
+        else _lines(block)
+        for block in blocks
+    ]
+    offsets = _offsets(lines)
+    flat = pa.array(list(chain.from_iterable(lines)), pa.binary())
+    try:
+        parts = pc.split_pattern(flat.cast(pa.string()), ": ", max_splits=1)
+        names, texts = pc.list_element(parts, 0), pc.list_element(parts, 1)
+    except pa.ArrowInvalid:  # No UTF-8, or no name and value.
+        return _odd_header_column(lines)
+    several = max(map(len, lines)) > 1
+    if pc.any(pc.match_substring(names, ":")).as_py() or (several and _repeats(names, offsets)):
+        return _odd_header_column(lines)
+    values = pa.ListArray.from_arrays(pa.array(range(len(texts) + 1), pa.int32()), texts, type=_VALUES)
+    return pa.MapArray.from_arrays(offsets, names, values, type=_HEADERS)
+
+
+def _lines(block: bytes) -> list[bytes]:
+    return [line for line in block.split(b"\r\n")[1:] if line]
+
+
+def _repeats(names: pa.StringArray, offsets: pa.Int32Array) -> bool:
+    """Whether a message has a name more than once, in any case."""
+    known = pc.utf8_lower(names).dictionary_encode()
+    rows = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, names))
+    places = pc.add(pc.multiply(rows, len(known.dictionary)), known.indices)
+    return bool(pc.count_distinct(places).as_py() < len(names))
+
+
+def _odd_header_column(lines: Sequence[Sequence[bytes]]) -> pa.MapArray:
+    """What somebody wrote who is no NATS client, or a name more than once: line by line."""
+    entries = [_entries(each) for each in lines]
     flat = list(chain.from_iterable(entries))
     values = pa.ListArray.from_arrays(
-        pa.array(_offsets(each for _, each in flat), pa.int32()),
-        pa.array([_valid(value) for _, each in flat for value in each], pa.string()),
+        _offsets([each for _, each in flat]),
+        pa.array([value for _, each in flat for value in each], pa.string()),
         type=_VALUES,
     )
-    names = pa.array([_valid(name) for name, _ in flat], pa.string())
-    return pa.MapArray.from_arrays(pa.array(_offsets(entries), pa.int32()), names, values, type=_HEADERS)
+    names = pa.array([name for name, _ in flat], pa.string())
+    return pa.MapArray.from_arrays(_offsets(entries), names, values, type=_HEADERS)
 
 
-def _offsets(lists: Iterable[Sequence[object]]) -> list[int]:
-    return list(accumulate(map(len, lists), initial=0))
+def _entries(lines: Iterable[bytes]) -> list[tuple[str, list[str]]]:
+    """Names as they were first written, each with its values."""
+    entries: dict[str, tuple[str, list[str]]] = {}
+    for line in lines:
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        entries.setdefault(name.lower(), (name, []))[1].append(value.removeprefix(" "))
+    return list(entries.values())
 
 
-def _valid(text: str) -> str:
-    """Text that Arrow takes: received bytes that are no UTF-8 are lone surrogates in it."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _offsets(lists: Sequence[Sequence[object]]) -> pa.Int32Array:
+    return pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())

@@ -19,6 +19,7 @@ from jetspark.jetstream.stored import StoredMessage
 from jetspark.jetstream.stream import Stream
 from jetspark.jetstream.stream_config import StreamConfig
 from jetspark.server import Server, User, run
+from jetspark.wire import encode
 from jetspark.wire.frames import PubFrame
 from tests.jetstream.support import memory, scripted_stream
 from tests.support.proxy import TCPProxy
@@ -400,3 +401,14 @@ async def test_the_layer_below_hands_over_whole_reads(js: JetStream, stream: Str
     lists = [frames async for frames in direct.batches(js.api, "A", MsgGetRequest(seq=1))]
     assert sum(map(len, lists)) == 5000
     assert len(lists) < 1000
+
+
+async def test_a_message_that_was_stored_with_a_status_line_is_a_message(
+    js: JetStream, stream: Stream
+) -> None:
+    await fill(js, 1)
+    frame = encode.hpub(b"a.x", b"", b"NATS/1.0 503 Nobody\r\nk: v\r\n\r\n", b"")
+    js.connection.session.outbox.write_control(frame)
+    await js.connection.flush()
+    assert sequences(await read(stream)) == [1, 2]
+    assert (await stream.get_message(2)).data == b""

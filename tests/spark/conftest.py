@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from jetspark import blocking
 from jetspark.server import Server
+from tests.spark.cluster import SparkCluster
 from tests.spark.support import SPARK_CONF, Bench
 
 # Spark's workers run this Python, and nothing listens on anything but loopback.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before 4.2 pyspark itself forgets to close the socket of every `collect`: that is no error of ours."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +45,18 @@ def bench(shared_server: Server) -> Iterator[Bench]:
     """Streams to be made and filled, on the shared server."""
     with blocking.connect(shared_server.url) as connection:
         yield Bench(shared_server.url, connection.jetstream(timeout=30))
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A master, two workers and a Connect server. Tasks are tried again there, slow ones twice at once."""
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def remote(spark_cluster: SparkCluster) -> Iterator[ConnectSession]:
+    """A Connect session on that cluster."""
+    session = spark_cluster.session()
+    yield session
+    session.stop()

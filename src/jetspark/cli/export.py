@@ -1,7 +1,7 @@
 """`jetspark export`: a stream, or a part of it, as a file.
 
-It reads what the stream holds when it begins, with an ordered consumer and large pulls. On work-queue and
-interest streams, where a consumer would change what the stream keeps, it reads by batches of direct gets.
+It reads what the stream holds when it begins, as a range of sequences (`jetstream/ranges.py`): each message
+once and in order, whatever happens on the way, without disturbing other consumers.
 """
 
 from __future__ import annotations
@@ -10,47 +10,35 @@ import asyncio
 import gc
 import importlib.util
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.export_files import Row, Writer, open_writer, row
+from jetspark.cli.export_files import Writer, open_writer
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.parameters import Force, StreamName, checked, one_of, option, words
 from jetspark.cli.units import moment, show_bytes, show_count, show_rate
+from jetspark.errors import DataLoss, UsageError
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.ordered import OrderedConsumer
-from jetspark.jetstream.stream import Stream
-from jetspark.jetstream.stream_config import RetentionPolicy
-from jetspark.wire.subjects import subject_matches
+from jetspark.jetstream.info import StreamInfo
+from jetspark.jetstream.lookup import first_at
+from jetspark.jetstream.losses import OF_THE_WHOLE_STREAM
+from jetspark.jetstream.ranges import Chunk, read_range, reads_direct, stream_info
+from jetspark.jetstream.stream_range import StreamRange
 
 app = single()
 
-#: What a pull keeps under way, and what is written at a time.
-_PULL_BYTES: Final = 16 * 1024 * 1024
-_ROWS: Final = 50_000
-_ROW_BYTES: Final = 32 * 1024 * 1024
-#: Seconds of silence after which it is asked whether anything is still to come: a purge is silent.
-_SILENCE: Final = 2.0
 
-
-class _Range(NamedTuple):
-    """What to read: sequences [first, end) and times [since, until), of subjects that match."""
+class _Asked(NamedTuple):
+    """Sequences [first, end) and times [since, until), as far as the user gave them."""
 
     first: int | None
-    end: int
+    end: int | None
     since: datetime | None
     until: datetime | None
-    subjects: list[str]
-
-    def ends_before(self, each: Row) -> bool:
-        """Whether a row, and so all that follow, is beyond."""
-        return each.sequence >= self.end or (
-            self.until is not None and each.microseconds >= self.until.timestamp() * 1_000_000
-        )
 
 
 @command(
@@ -108,23 +96,33 @@ async def export(
     _check_file(run, path, chosen, force=force)
     number = size = 0
     async with run.jetstream() as js:
-        found = await js.get_stream(stream)
-        last = found.cached_info.state.last_seq
-        wanted = _Range(first, min(end or last + 1, last + 1), since, until, words(filters))
-        limits = found.config.retention == RetentionPolicy.LIMITS
+        info = await stream_info(js, stream)
+        try:
+            reads_direct(info.config)
+        except UsageError as error:
+            raise Failure(
+                str(error.args[0]), f"Allow them with `jetspark stream edit {stream} --allow-direct`"
+            ) from None
+        wanted = await _range(js, info, _Asked(first, end, since, until))
+
+        def lost(loss: DataLoss) -> None:
+            if loss.cause in OF_THE_WHOLE_STREAM:
+                raise loss
+            run.out.warn(str(loss))
+
         with (
             _uncollected(),
-            run.out.progress(f"Exporting {stream}", found.cached_info.state.messages) as progress,
-            open_writer(path, chosen) as writer,
+            run.out.progress(f"Exporting {stream}", len(wanted)) as progress,
+            open_writer(path, chosen, stream) as writer,
         ):
             began = time.perf_counter()
-            reading = _consumed(js, stream, wanted) if limits else _looked_up(found, wanted)
-            async with aclosing(_gathered(reading)) as batches:
-                async for rows in batches:
-                    await _in_a_thread(writer, rows)
-                    number += len(rows)
-                    size += sum(len(each.data) for each in rows)
-                    progress.advance(len(rows))
+            reading = read_range(js, wanted, subjects=words(filters), on_loss=lost)
+            async with aclosing(reading) as chunks:
+                async for chunk in chunks:
+                    await _in_a_thread(writer, chunk)
+                    number += len(chunk)
+                    size += sum(len(frame.data) for frame in chunk)
+                    progress.advance(len(chunk))
         seconds = time.perf_counter() - began
     if path is None:
         return
@@ -147,9 +145,9 @@ async def export(
     )
 
 
-async def _in_a_thread(writer: Writer, rows: list[Row]) -> None:
+async def _in_a_thread(writer: Writer, chunk: Chunk) -> None:
     """Write while the connection goes on. Who is cancelled waits: no file is closed under its writer."""
-    writing = asyncio.ensure_future(asyncio.to_thread(writer.write, rows))
+    writing = asyncio.ensure_future(asyncio.to_thread(writer.write, chunk))
     try:
         await asyncio.shield(writing)
     except asyncio.CancelledError:
@@ -184,78 +182,17 @@ def _check_file(run: Run, path: Path | None, kind: str, *, force: bool) -> None:
             run.out.confirm(f"Replace {path}?", force=force)
 
 
-async def _consumed(js: JetStream, stream: str, wanted: _Range) -> AsyncGenerator[list[Row], None]:
-    """By an ordered consumer: whatever happens on the way, every message once and in order."""
-    if wanted.end <= (wanted.first or 1):
-        return
-    reader = await js.ordered_consumer(
-        stream,
-        filter_subjects=wanted.subjects,
-        opt_start_seq=wanted.first,
-        opt_start_time=wanted.since,
+async def _range(js: JetStream, info: StreamInfo, asked: _Asked) -> StreamRange:
+    """What to read of what is there."""
+    name, state = info.config.name, info.state
+    first, end = max(state.first_seq, 1), state.last_seq + 1
+    if asked.since is not None:
+        first = await first_at(js, name, state, asked.since)
+    if asked.until is not None:
+        end = await first_at(js, name, state, asked.until)
+    return StreamRange(
+        stream=name,
+        created=info.created,
+        first_seq=max(first, asked.first or 0),
+        next_seq=min(end, asked.end or end),
     )
-    # A pull must have room for the largest message.
-    pull = max(_PULL_BYTES, 2 * js.connection.max_payload)
-    async with reader.messages(max_bytes=pull) as messages:
-        if reader.cached_info is not None and reader.cached_info.num_pending == 0:
-            return
-        while True:
-            batch = await messages.take(_SILENCE)
-            rows = [row(message) for message in batch]
-            if rows and wanted.ends_before(rows[-1]):
-                yield [each for each in rows if not wanted.ends_before(each)]
-                return
-            if rows:
-                yield rows
-                if batch[-1].metadata.num_pending == 0:
-                    return
-            elif await _nothing_left(js, reader):
-                return
-
-
-async def _nothing_left(js: JetStream, reader: OrderedConsumer) -> bool:
-    """Whether the stream lost what was still to come, by a purge or its limits."""
-    info = (await js.get_stream(reader.stream_name)).cached_info
-    if info.state.last_seq <= reader.last_sequence or not info.state.messages:
-        return True
-    behind = reader.cached_info
-    return behind is not None and (await js.consumer_info(reader.stream_name, behind.name)).num_pending == 0
-
-
-async def _looked_up(stream: Stream, wanted: _Range) -> AsyncGenerator[list[Row], None]:
-    """By direct gets, which change nothing."""
-    if wanted.end <= (wanted.first or 1):
-        return
-    if not stream.config.allow_direct:
-        raise Failure(
-            f"{stream.name} is a {stream.config.retention} stream, and can only be read by direct gets",
-            f"Allow them with `jetspark stream edit {stream.name} --allow-direct`",
-        )
-    subject = wanted.subjects[0] if len(wanted.subjects) == 1 else None
-    rows: list[Row] = []
-    messages = stream.get_messages(wanted.first, start_time=wanted.since, subject=subject)
-    async for message in messages:
-        each = row(message)
-        if wanted.ends_before(each):
-            break
-        if len(wanted.subjects) < 2 or any(subject_matches(f, each.subject) for f in wanted.subjects):
-            rows.append(each)
-        if len(rows) >= 1000:
-            yield rows
-            rows = []
-    yield rows
-
-
-async def _gathered(reading: AsyncGenerator[list[Row], None]) -> AsyncGenerator[list[Row], None]:
-    """As many rows at a time as are worth writing."""
-    gathered: list[Row] = []
-    size = 0
-    async with aclosing(reading):
-        async for rows in reading:
-            gathered += rows
-            size += sum(len(each.data) for each in rows)
-            if len(gathered) >= _ROWS or size >= _ROW_BYTES:
-                yield gathered
-                gathered, size = [], 0
-    if gathered:
-        yield gathered

@@ -8,10 +8,11 @@ above all, is the work of `flight.py`, as it is for `Publisher`.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from jetspark.core.payload import too_large
 from jetspark.errors import Timeout
@@ -29,13 +30,9 @@ __all__ = ["BulkPublisher", "Outgoing"]
 #: How many messages are added before the loop turns and acknowledgements are read.
 _TURN: Final = 256
 
-# Where acknowledgements go that nobody waits for: it has an outcome already.
-_nobody: Final[concurrent.futures.Future[PubAck]] = concurrent.futures.Future()
-_nobody.cancel()
 
-
-class Outgoing(NamedTuple):
-    """A message to publish."""
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """A message to publish. It holds text and bytes, so it is none of the collector's work."""
 
     subject: str
     msg_id: str
@@ -59,6 +56,9 @@ class BulkPublisher:
         # What was sent: the number of the last message of each piece, and its bytes.
         self._pieces: deque[tuple[int, int]] = deque()
         self._bytes = 0
+        # Where acknowledgements go that nobody waits for: it has an outcome already.
+        self._nobody: asyncio.Future[PubAck] = asyncio.get_running_loop().create_future()
+        self._nobody.cancel()
 
     @property
     def acked(self) -> int:
@@ -96,16 +96,21 @@ class BulkPublisher:
     async def _send(self, messages: Sequence[Outgoing]) -> None:
         flight, window = self._flight, self._window
         limit, prefix = self._connection.max_payload, flight.reply_prefix
+        nobody = self._nobody
         piece = 0
-        for subject, msg_id, block, data in messages:
+        for message in messages:
+            block, data = message.block, message.data
             size = len(block) + len(data)
             if size > limit:
                 raise too_large(size, limit)
             if not (flight.open and window.has_room) or self._bytes + size > self._max_bytes:
+                # What was added is a piece: its bytes are to be free again before all of `messages` are sent.
+                self._pieces.append((flight.published, piece))
+                piece = 0
                 await self._room(size)
             token = b"%d" % (flight.published + 1)
-            frame = encode.hpub(check_subject(subject), prefix + token, block, data)
-            flight.add(subject, msg_id, token, frame, _nobody)
+            frame = encode.hpub(check_subject(message.subject), prefix + token, block, data)
+            flight.add(message.subject, message.msg_id, token, frame, nobody)
             self._bytes += size
             piece += size
         self._pieces.append((flight.published, piece))

@@ -10,11 +10,20 @@ from __future__ import annotations
 from jetspark.jetstream.info import StreamState
 from jetspark.jetstream.stream_config import RetentionPolicy, StreamConfig
 
-__all__ = ["DELETED", "RECREATED", "ROLLED_BACK", "cause_of_lost_head", "head_may_move"]
+__all__ = [
+    "DELETED",
+    "OF_THE_WHOLE_STREAM",
+    "RECREATED",
+    "ROLLED_BACK",
+    "cause_of_lost_head",
+    "head_may_move",
+]
 
 DELETED = "the stream was deleted"
 RECREATED = "the stream was deleted and created again"
 ROLLED_BACK = "the stream ends before that: it was restored from an older state"
+#: It is not the stream that it was; otherwise only its head is gone.
+OF_THE_WHOLE_STREAM = frozenset({DELETED, RECREATED, ROLLED_BACK})
 
 
 def head_may_move(config: StreamConfig, state: StreamState) -> bool:

@@ -49,7 +49,7 @@ _HEARTBEAT: Final = 5.0
 _RETRY_WAIT: Final = 0.25
 _GRACE: Final = 0.75
 
-_header = attrgetter("header")
+_data = attrgetter("data")
 
 
 class OrderedConsumer:
@@ -230,7 +230,7 @@ class _OrderedPuller(Puller):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Drop what old consumers send; advance when something is missing."""
         statuses: list[MsgFrame] = []
-        if any(map(_header, frames)):
+        if not all(map(_data, frames)):  # A status has no payload.
             statuses = [frame for frame in frames if is_status(frame)]
             frames = [frame for frame in frames if not is_status(frame)]
         accepted, whole = self._row.accept(frames)

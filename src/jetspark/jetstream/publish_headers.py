@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 MSG_ID: Final = "Nats-Msg-Id"
+_BREAKS: Final = frozenset("\r\n\0")
 _LAST_MSG_ID: Final = "Nats-Expected-Last-Msg-Id"
 _SUBJECT_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 _SUBJECT_SEQUENCE_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -103,8 +104,10 @@ def check_msg_id(option: str, value: object) -> str:
 
     Raises `UsageError`.
     """
-    if not isinstance(value, str) or not value or value != value.strip():
-        raise UsageError(f"{option} must be text, not empty and without spaces around it, not {value!r}")
+    if not isinstance(value, str) or not value or value != value.strip() or _BREAKS.intersection(value):
+        raise UsageError(
+            f"{option} must be text, not empty, without spaces around it and line breaks in it, not {value!r}"
+        )
     return value
 
 

@@ -30,6 +30,7 @@ _FIRST_BACK_OFF: Final = 0.25
 _LAST_BACK_OFF: Final = 4.0
 
 _header = attrgetter("header")
+_data = attrgetter("data")
 
 
 class Puller(PullReceiver):
@@ -110,6 +111,10 @@ class Puller(PullReceiver):
             return []
         frames = [first._frame]
         room = self.options.limit // 2 - 1
+        if self._pull.buffered <= room:  # All of it, and what it weighs is known.
+            frames += self.buffer
+            self.buffer.clear()
+            self._lent = self._pull.buffered
         while self.buffer and self._lent < room:
             frame = self.buffer.popleft()
             self._lent += size_of(frame) if self._by_bytes else 1
@@ -235,7 +240,8 @@ class Puller(PullReceiver):
         """Buffer messages, wake the readers once, act on statuses."""
         self._last_seen = self._loop.time()
         statuses: list[MsgFrame] = []
-        if any(map(_header, frames)):
+        # A status has no payload: where all have one, nobody looks at headers, unless for the pin of a group.
+        if not all(map(_data, frames)) or (self.options.group is not None and any(map(_header, frames))):
             frames, statuses = self._sort(frames)
         if frames:
             self._back_off = _FIRST_BACK_OFF

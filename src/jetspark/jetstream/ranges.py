@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -31,19 +32,19 @@ from jetspark.jetstream.metadata import parse_metadata
 from jetspark.jetstream.ordered import OrderedConsumer
 from jetspark.jetstream.patience import PATIENCE, is_passing, patiently
 from jetspark.jetstream.requests import MsgGetRequest
-from jetspark.jetstream.stored import StoredMessage, from_frame
+from jetspark.jetstream.stored import told_by
 from jetspark.jetstream.stream_config import RetentionPolicy, StreamConfig
 from jetspark.jetstream.stream_range import StreamRange
 from jetspark.wire.frames import MsgFrame
-from jetspark.wire.subjects import subject_matches
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
 
 __all__ = ["Chunk", "OnLoss", "read_range", "reads_direct", "stream_info"]
 
-#: Messages as they were delivered, or as direct gets told of them.
-Chunk: TypeAlias = list[MsgFrame] | list[StoredMessage]
+#: Messages as a consumer delivered them, with a reply subject that tells of them; or, without one, as direct
+#: gets answered, with headers that do (`stored.told_by`).
+Chunk: TypeAlias = list[MsgFrame]
 #: Told of what is gone. It raises the error, or returns so that reading goes on behind it.
 OnLoss: TypeAlias = Callable[[DataLoss], None]
 
@@ -111,7 +112,7 @@ def _raise(loss: DataLoss) -> None:
 
 async def read_range(
     js: JetStream, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
-) -> AsyncIterator[Chunk]:
+) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
 
     `next_seq` must not be beyond the end of the stream: what is not stored yet is not waited for. What is
@@ -160,7 +161,7 @@ class _RangeReader:
         size = 0
         async with aclosing(source) as arriving:
             async for messages in arriving:
-                chunk += messages  # type: ignore[operator]
+                chunk += messages
                 size += sum(map(len, map(_data, messages)))
                 if len(chunk) < _CHUNK_MESSAGES and size < _CHUNK_BYTES:
                     continue
@@ -221,24 +222,24 @@ class _RangeReader:
         """What so many messages may weigh: asking for more would bring what lies behind the range."""
         return min(max(math.ceil(messages * weight * 1.1), _MIN_BYTES), self._max_bytes)
 
-    async def _direct(self) -> AsyncGenerator[list[StoredMessage], None]:
+    async def _direct(self) -> AsyncGenerator[list[MsgFrame], None]:
         """One filter is the server's work, several are ours: a direct get takes only one."""
         wanted, subjects = self._wanted, self._subjects
         one = subjects[0] if len(subjects) == 1 else None
+        matches = _matcher(subjects) if len(subjects) > 1 else None
         last = wanted.first_seq - 1
         while True:
             request = MsgGetRequest(seq=last + 1, next_by_subj=one or ">", batch=wanted.next_seq - 1 - last)
             try:
                 async with aclosing(direct.batches(self._js.api, wanted.stream, request)) as batches:
-                    async for frames in batches:
-                        messages = [from_frame(frame) for frame in frames]
-                        last = messages[-1].sequence
+                    async for answers in batches:
+                        last, frames = _sequence(answers[-1]), answers
                         if last >= wanted.next_seq:
-                            messages = [m for m in messages if m.sequence < wanted.next_seq]
-                        if len(subjects) > 1:
-                            messages = [m for m in messages if _matches(subjects, m.subject)]
-                        if messages:
-                            yield messages
+                            frames = _before(frames, wanted.next_seq)
+                        if matches is not None:
+                            frames = [frame for frame in frames if matches(told_by(frame.header)[1])]
+                        if frames:
+                            yield frames
                         if last >= wanted.next_seq - 1:
                             return
             except Error as error:
@@ -291,10 +292,10 @@ class _RangeReader:
         )
 
 
-def _sequence(message: MsgFrame | StoredMessage) -> int:
-    if isinstance(message, StoredMessage):
-        return message.sequence
-    return parse_metadata(message.reply).sequence.stream
+def _sequence(frame: MsgFrame) -> int:
+    if frame.reply:
+        return parse_metadata(frame.reply).sequence.stream
+    return int(told_by(frame.header)[2])
 
 
 def _before(frames: list[MsgFrame], next_seq: int) -> list[MsgFrame]:
@@ -318,5 +319,11 @@ def _first_missing(chunk: Chunk, position: int) -> int:
     return position
 
 
-def _matches(subjects: list[str], subject: str) -> bool:
-    return any(subject_matches(pattern, subject) for pattern in subjects)
+def _matcher(subjects: Sequence[str]) -> Callable[[bytes], object]:
+    """What tells whether a subject matches one of several patterns."""
+    patterns = [rb"\.".join(map(_token, subject.split("."))) for subject in subjects]
+    return re.compile(b"|".join(patterns), re.DOTALL).fullmatch
+
+
+def _token(token: str) -> bytes:
+    return {"*": rb"[^.]+", ">": rb".+"}.get(token) or re.escape(token.encode("utf-8", "surrogateescape"))

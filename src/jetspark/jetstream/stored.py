@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,7 +14,7 @@ from jetspark.jetstream.requests import StoredMsg
 from jetspark.wire.frames import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
-__all__ = ["StoredMessage", "from_answer", "from_frame"]
+__all__ = ["StoredMessage", "from_answer", "from_frame", "told_by"]
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -59,11 +60,30 @@ _SUBJECT = b"Nats-Subject"
 _SEQUENCE = b"Nats-Sequence"
 _TIMESTAMP = b"Nats-Time-Stamp"
 _ADDED = frozenset({_STREAM, _SUBJECT, _SEQUENCE, _TIMESTAMP, b"Nats-Num-Pending", b"Nats-Last-Sequence"})
+# The same, as the servers of today write it: with a million messages to read, a line at a time is slow.
+_BEGINNING: Final = b"\r\nNats-Stream: "
+_IN_ORDER: Final = re.compile(
+    rb"\r\nNats-Stream: ([^\r]*)\r\nNats-Subject: ([^\r]*)\r\nNats-Sequence: ([0-9]+)"
+    rb"\r\nNats-Time-Stamp: ([^\r]*)(?:\r\nNats-Num-Pending: [0-9]+\r\nNats-Last-Sequence: [0-9]+)?\r\n\r\n\Z"
+)
+_FIRST_LINE: Final = b"NATS/1.0"
 
 
-def from_frame(frame: MsgFrame) -> StoredMessage:
-    """The message in an answer to a direct get. Raises `RemoteProtocolError` if it is none."""
-    lines = frame.header.rstrip(b"\r\n").split(b"\r\n")
+def told_by(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    """What the header block of a direct get tells: stream, subject, sequence, time, the message's own block.
+
+    Raises `RemoteProtocolError` if it is not from a direct get.
+    """
+    start = header.rfind(_BEGINNING)
+    match = _IN_ORDER.match(header, start) if start >= 0 else None
+    if match is None:
+        return _told_by_lines(header)
+    stream, subject, sequence, time = match.groups()
+    return stream, subject, sequence, time, b"" if start == len(_FIRST_LINE) else header[:start] + b"\r\n\r\n"
+
+
+def _told_by_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    lines = header.rstrip(b"\r\n").split(b"\r\n")
     added: dict[bytes, bytes] = {}
     # From the end, and each once: a message may bring headers of these names along, as a republished does.
     while len(lines) > 1:
@@ -72,14 +92,28 @@ def from_frame(frame: MsgFrame) -> StoredMessage:
             break
         added[name] = value
         lines.pop()
+    own = b"\r\n".join(lines) + b"\r\n\r\n" if len(lines) > 1 else b""
+    try:
+        return added[_STREAM], added[_SUBJECT], added[_SEQUENCE], added[_TIMESTAMP], own
+    except KeyError as error:
+        raise _refused(header) from error
+
+
+def from_frame(frame: MsgFrame) -> StoredMessage:
+    """The message in an answer to a direct get. Raises `RemoteProtocolError` if it is none."""
+    stream, subject, sequence, time, own = told_by(frame.header)
     try:
         return StoredMessage(
-            stream=added[_STREAM].decode(),
-            sequence=int(added[_SEQUENCE]),
-            subject=added[_SUBJECT].decode("utf-8", "surrogateescape"),
+            stream=stream.decode(),
+            sequence=int(sequence),
+            subject=subject.decode("utf-8", "surrogateescape"),
             data=frame.data,
-            headers=Headers.parse(b"\r\n".join(lines)) if len(lines) > 1 else NO_HEADERS,
-            timestamp=time_from_wire(added[_TIMESTAMP].decode()) or _NEVER,
+            headers=Headers.parse(own) if own else NO_HEADERS,
+            timestamp=time_from_wire(time.decode()) or _NEVER,
         )
-    except (KeyError, ValueError) as error:
-        raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from error
+    except ValueError as error:
+        raise _refused(frame.header) from error
+
+
+def _refused(header: bytes) -> RemoteProtocolError:
+    return RemoteProtocolError(f"not an answer to a direct get: {header[:200]!r}")

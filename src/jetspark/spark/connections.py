@@ -98,8 +98,13 @@ def _core_options(options: ConnectionOptions) -> Options:
 
 
 def _found(path: str | None) -> str | None:
-    """A path on this machine: as it is, or else among the files that `spark.files` brought here."""
+    """A path on this machine: as it is, or else among the files that `spark.files` brought here.
+
+    A session of Spark Connect, and the process that plans a streaming query, are told a directory of their
+    own inside the one where those files are.
+    """
     if path is None or os.path.isabs(path) or os.path.exists(path):
         return path
-    shipped = os.path.join(SparkFiles.getRootDirectory(), path)
-    return shipped if os.path.exists(shipped) else path
+    root = os.path.abspath(SparkFiles.getRootDirectory())
+    shipped = (os.path.join(directory, path) for directory in (root, os.path.dirname(root)))
+    return next(filter(os.path.exists, shipped), path)

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from jetspark.core.options import Options
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
+from jetspark.jetstream.publish_headers import check_msg_id
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
 __all__ = ["ConnectionOptions", "Position", "SourceOptions", "Use", "is_meant", "parse_options"]
@@ -211,6 +212,10 @@ def _prefix(text: str) -> str:
     return text.strip()
 
 
+def _id_prefix(text: str) -> str:
+    return check_msg_id("a prefix", text.strip())
+
+
 @dataclasses.dataclass(frozen=True)
 class _Option:
     name: str
@@ -248,7 +253,7 @@ _TABLE: Final = (
     _Option("subject", "subject", _subject, Use.WRITE),
     _Option("maxPending", "max_pending", _count, Use.WRITE),
     _Option("publishMode", "publish_mode", _mode, Use.WRITE),
-    _Option("msgIdPrefix", "msg_id_prefix", _text, Use.WRITE),
+    _Option("msgIdPrefix", "msg_id_prefix", _id_prefix, Use.WRITE),
     _Option("minDuplicateWindow", "min_duplicate_window", _seconds, Use.WRITE),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}

@@ -38,6 +38,9 @@ _ACCEPTED: Final[dict[str, tuple[DataType, ...]]] = {
 }
 #: Headers that told the stream how to store a message that was read: this is another one.
 _OF_THE_ORIGINAL: Final = ("nats-msg-id", "nats-batch-", "nats-expected-")
+#: What a block begins and ends with.
+_FIRST_LINE: Final = b"NATS/1.0\r\n"
+_END: Final = b"\r\n"
 _LEFT_OUT: Final = ("stream", "sequence", "timestamp")
 
 
@@ -81,13 +84,17 @@ def _same_kind(given: DataType, accepted: DataType) -> bool:
 class Encoder:
     """Turns the rows of one task into messages, and counts them."""
 
-    def __init__(self, *, subject: str | None, id_prefix: str, stream: str | None, place: str) -> None:
+    def __init__(
+        self, *, subject: str | None, id_prefix: str, stream: str | None, place: str, max_size: int
+    ) -> None:
         self._subject = subject
+        #: Bytes of headers and payload that the server takes.
+        self._max_size = max_size
         self._id_prefix = id_prefix
         self._place = place
         expected = {"Nats-Expected-Stream": [stream]} if stream else {}
         self._expected = expected
-        start, end = encode_headers({MSG_ID: ["@"], **expected}).split(b"@")
+        start, _, end = encode_headers({MSG_ID: ["@"], **expected}).partition(b"@")
         # What most rows have: an id of their own, and nothing else.
         self._block_start = start + id_prefix.encode()
         self._block_end = end
@@ -103,36 +110,52 @@ class Encoder:
         for subject, payload, fields, given_id in zip(subjects, data, headers, ids, strict=True):
             self.rows += 1
             msg_id = f"{self._id_prefix}{self.rows}" if given_id is None else given_id
-            if fields or given_id is not None:
-                block = self._block(fields, msg_id)
-            else:
+            if given_id is None:
                 block = b"%b%d%b" % (self._block_start, self.rows, self._block_end)
+            else:
+                block = self._block(given_id)
+            if fields:
+                block = self._with_headers(block, fields)
             try:
                 check_subject(subject)
             except UsageError as error:
                 raise self._bad("subject", "is null" if subject is None else str(error)) from None
-            yield Outgoing(subject, msg_id, block, payload or b"")
+            message = Outgoing(subject, msg_id, block, payload or b"")
+            if len(block) + len(message.data) > self._max_size:
+                raise self._too_large(len(block) + len(message.data))
+            yield message
 
-    def _block(self, fields: Any, msg_id: str) -> bytes:
+    def _block(self, msg_id: str) -> bytes:
+        """The headers of a row that brings its own id."""
         try:
-            check_msg_id("msg_id", msg_id)
+            return encode_headers({MSG_ID: [check_msg_id("msg_id", msg_id)], **self._expected})
         except UsageError as error:
             raise self._bad("msg_id", str(error)) from None
+
+    def _with_headers(self, block: bytes, fields: Any) -> bytes:
+        """A block and, after what is in it, the headers of a row."""
         given = {
             name: values
-            for name, values in dict(fields or {}).items()
+            for name, values in dict(fields).items()
             if not name.lower().startswith(_OF_THE_ORIGINAL)
         }
         if None in given.values():
             raise self._bad("headers", f"has no value for {next(n for n, v in given.items() if v is None)!r}")
         try:
-            return encode_headers({MSG_ID: [msg_id], **self._expected, **given})
+            return block[: -len(_END)] + encode_headers(given)[len(_FIRST_LINE) :]
         except UsageError as error:
             raise self._bad("headers", str(error)) from None
 
     def place(self, row: int) -> str:
         """Where a row is, for people."""
         return f"row {row} of {self._place}"
+
+    def _too_large(self, size: int) -> UsageError:
+        return UsageError(
+            f"column data, {self.place(self.rows)}: "
+            f"the message has {size} bytes with its headers, the server takes {self._max_size}",
+            hint="Split it, or raise max_payload in the server's configuration",
+        )
 
     def _bad(self, column: str, what: str) -> UsageError:
         return UsageError(f"column {column}, {self.place(self.rows)}: {what}")

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from jetspark.arrow import record_batch
 from jetspark.errors import DataLoss
-from jetspark.jetstream.losses import DELETED, RECREATED, ROLLED_BACK
+from jetspark.jetstream.losses import OF_THE_WHOLE_STREAM
 from jetspark.jetstream.patience import PATIENCE
 from jetspark.jetstream.ranges import read_range
 from jetspark.jetstream.stream_range import StreamRange
@@ -55,7 +55,7 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
     wanted = partition.wanted
 
     def on_loss(lost: DataLoss) -> None:
-        if partition.whatever_is_left and lost.cause not in (DELETED, RECREATED, ROLLED_BACK):
+        if partition.whatever_is_left and lost.cause not in OF_THE_WHOLE_STREAM:
             logger.info("%s", lost)
         else:
             loss(lost, options)

@@ -24,39 +24,46 @@ class Targets:
     def __init__(self, js: JetStream, options: SourceOptions) -> None:
         self._js = js
         self._options = options
-        self._subjects: set[str] = set()
+        self._subjects: dict[str, str] = {}
         # The subjects of the streams that were found.
         self._patterns: dict[str, list[str]] = {}
 
-    def knows(self, subject: str) -> bool:
-        """Whether a stream is known to store it."""
-        if subject in self._subjects:
-            return True
-        if any(subject_matches(each, subject) for patterns in self._patterns.values() for each in patterns):
-            if len(self._subjects) >= _REMEMBERED:
-                self._subjects.clear()
-            self._subjects.add(subject)
-            return True
-        return False
+    def stream_of(self, subject: str) -> str | None:
+        """The stream that is known to store it."""
+        stream = self._subjects.get(subject)
+        if stream is None:
+            for name, patterns in self._patterns.items():
+                if any(subject_matches(each, subject) for each in patterns):
+                    self._remember(subject, name)
+                    return name
+        return stream
 
-    async def find(self, subject: str) -> None:
-        """Look for the stream of a subject. Raises `UsageError` when there is none, or not the right one."""
+    def _remember(self, subject: str, stream: str) -> None:
+        if len(self._subjects) >= _REMEMBERED:
+            self._subjects.clear()
+        self._subjects[subject] = stream
+
+    async def find(self, subject: str, place: str = "option subject") -> None:
+        """Look for the stream of a subject. Raises `UsageError` when there is none, or not the right one.
+
+        `place` is where the subject was given, for people.
+        """
         names = await patiently(lambda: self._names(subject))
         wanted = self._options.stream[0] if self._options.stream else None
         if not names:
             raise UsageError(
-                f"no stream stores subject {subject!r}",
+                f"{place}: no stream stores {subject!r}",
                 hint=f"Create one with subjects=[{subject!r}], or check `domain` and the account",
             )
         if wanted is not None and wanted not in names:
             raise UsageError(
-                f"subject {subject!r} is stored by stream {', '.join(names)}, not by {wanted}",
+                f"{place}: {subject!r} is stored by stream {', '.join(names)}, not by {wanted}",
                 hint="Mend option stream or the subject",
             )
         for name in names:
             if name not in self._patterns:
                 await self._check(name)
-        self._subjects.add(subject)
+        self._remember(subject, wanted or names[0])
 
     async def _names(self, subject: str) -> list[str]:
         return [name async for name in self._js.stream_names(subject)]

@@ -75,11 +75,12 @@ class _TaskWriter:
     def write(self, columns: Columns) -> None:
         messages = self._encoder.messages(columns)
         while piece := list(islice(messages, MAX_MESSAGES)):
-            for subject in {message.subject for message in piece}:
-                if not self._targets.knows(subject):
-                    self._link.run(self._targets.find(subject))
+            for subject in dict.fromkeys(message.subject for message in piece):
+                if self._targets.stream_of(subject) is None:
+                    place = self._source(subject, piece) if "subject" in columns else "option subject"
+                    self._link.run(self._targets.find(subject, place))
             try:
-                self._link.run(self._commit(piece) if self._atomic else self._bulk.send(piece))
+                self._link.run(self._commit_all(piece) if self._atomic else self._bulk.send(piece))
             except PublishError as error:
                 raise self._told(error) from error.__cause__
 
@@ -94,6 +95,12 @@ class _TaskWriter:
         """Let go of what is under way."""
         self._link.run(_abandon(self._bulk))
 
+    def _source(self, subject: str, piece: list[Outgoing]) -> str:
+        """Where a subject comes from, which is new in the last rows."""
+        row = self._encoder.rows - len(piece) + 1
+        row += next(index for index, message in enumerate(piece) if message.subject == subject)
+        return f"column subject, {self._encoder.place(row)}"
+
     def _told(self, error: PublishError) -> PublishError:
         """The error with the row that failed first, which only a window of single messages knows."""
         place = f"{self._encoder.place(error.first)}: " if error.first and not self._atomic else ""
@@ -102,6 +109,14 @@ class _TaskWriter:
         )
 
     # --- in the loop
+
+    async def _commit_all(self, piece: list[Outgoing]) -> None:
+        """Publish rows as a batch for each of their streams."""
+        batches: dict[str | None, list[Outgoing]] = {}
+        for message in piece:
+            batches.setdefault(self._targets.stream_of(message.subject), []).append(message)
+        for batch in batches.values():
+            await self._commit(batch)
 
     async def _commit(self, piece: list[Outgoing]) -> None:
         """Publish rows as one batch. It is all there or not at all, so that it may be tried again."""

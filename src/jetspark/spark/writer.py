@@ -42,6 +42,8 @@ __all__ = ["JetStreamStreamWriter", "JetStreamWriter"]
 _ROWS: Final = 1000
 #: Seconds in which a server must be found when a job is planned: a wrong URL should not take long.
 _PATIENCE: Final = 10.0
+#: Bytes of headers that an atomic batch gives to each of its messages, at most.
+_OF_A_BATCH: Final = 100
 
 
 class JetStreamWriter(DataSourceArrowWriter):
@@ -102,13 +104,15 @@ def _check(options: SourceOptions, schema: StructType) -> None:
 
 def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskResult:
     partition = _context().partitionId()
+    link = link_to(options.connection, patience=PATIENCE)
     encoder = Encoder(
         subject=options.subject,
         stream=options.stream[0] if options.stream else None,
         id_prefix=f"{options.msg_id_prefix}{run}/{partition}/",
         place=f"partition {partition}",
+        max_size=link.js.connection.max_payload - (_OF_A_BATCH if options.publish_mode == "atomic" else 0),
     )
-    return write_rows(link_to(options.connection, patience=PATIENCE), options, encoder, rows)
+    return write_rows(link, options, encoder, rows)
 
 
 def _context() -> TaskContext:
