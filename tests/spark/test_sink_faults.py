@@ -42,14 +42,15 @@ def streamed(remote: SparkSession, bench: Bench) -> Any:
     return frame.selectExpr("cast(data as string) as data")
 
 
-def failing(gate: Path) -> Callable[[int, int], None]:
+def failing(gate: Path) -> Callable[[int, int, int], None]:
     """First attempts fail when the gate is open, and second attempts of partition 1."""
     hold = hold_first(gate)
 
-    def fail(partition: int, attempt: int) -> None:
-        hold(partition, attempt)
-        if attempt <= partition % 2:
-            raise RuntimeError("this task fails")
+    def fail(partition: int, attempt: int, batches: int) -> None:
+        if batches == 10:
+            hold(partition, attempt)
+            if attempt <= partition % 2:
+                raise RuntimeError("this task fails")
 
     return fail
 
@@ -60,7 +61,7 @@ def test_tasks_of_a_query_that_fail_and_are_tried_again_write_each_row_once(
 ) -> None:
     stream = bench.stream(allow_atomic=True)
     gate = tmp_path / "gate"
-    frame = tagged(streamed(remote, bench), failing(gate), after=10, size=SIZE)
+    frame = tagged(streamed(remote, bench), failing(gate), size=SIZE)
     query = start_writing(frame, bench.url, tmp_path / "cp", subject=f"{stream}.a", publishMode=mode)
     stored_by_first_attempts(bench, stream, gate)
     finish(query)
@@ -75,11 +76,11 @@ def test_tasks_of_a_job_that_fail_and_are_tried_again_write_each_row_once(
 ) -> None:
     stream = bench.stream()
 
-    def fail(partition: int, attempt: int) -> None:
-        if attempt <= partition % 2:
+    def fail(partition: int, attempt: int, batches: int) -> None:
+        if batches == 18 and attempt <= partition % 2:
             raise RuntimeError("this task fails")
 
-    frame = tagged(counted(remote, COUNT), fail, after=18, size=SIZE)
+    frame = tagged(counted(remote, COUNT), fail, size=SIZE)
     write(frame, bench.url, subject=f"{stream}.a")
     found = messages(bench.js, stream)
     assert_exactly([message.data.decode().rstrip() for message in found], expected(COUNT))
@@ -93,13 +94,13 @@ def test_a_slow_task_and_its_speculative_twin_write_each_row_once(
     gate = tmp_path / "gate"
     hold = hold_first(gate)
 
-    def slow(partition: int, attempt: int) -> None:
-        if partition == 1:
+    def slow(partition: int, attempt: int, batches: int) -> None:
+        if partition == 1 and batches == 5:
             hold(partition, attempt)
-            if attempt:
-                gate.touch()  # From here on both write.
+        if partition == 1 and batches == 15 and attempt:
+            gate.touch()  # From here on both write.
 
-    write(tagged(counted(remote, COUNT), slow, after=10, size=SIZE), bench.url, subject=f"{stream}.a")
+    write(tagged(counted(remote, COUNT), slow, size=SIZE), bench.url, subject=f"{stream}.a")
     found = messages(bench.js, stream)
     assert_exactly([message.data.decode().rstrip() for message in found], expected(COUNT))
     # Both have written: the slow one until it was held, its twin what comes after.
@@ -110,11 +111,12 @@ def test_a_slow_task_and_its_speculative_twin_write_each_row_once(
 # --- servers
 
 
-def in_the_middle(gate: Path) -> Callable[[int, int], None]:
+def in_the_middle(gate: Path) -> Callable[[int, int, int], None]:
     """Tasks do not come to their end before the gate is open, however fast they are."""
 
-    def hold(partition: int, attempt: int) -> None:
-        wait_for(gate.exists, "the gate to be opened")
+    def hold(partition: int, attempt: int, batches: int) -> None:
+        if batches == 15:
+            wait_for(gate.exists, "the gate to be opened")
 
     return hold
 
@@ -127,7 +129,7 @@ def test_each_row_is_written_once_though_the_server_is_killed_and_started_again(
         js = nc.jetstream(timeout=30)
         stream = js.create_stream(StreamConfig(name="S", subjects=["S.>"], allow_atomic=True))
         gate = tmp_path / "gate"
-        frame = tagged(streamed(remote, bench), in_the_middle(gate), after=15, size=SIZE)
+        frame = tagged(streamed(remote, bench), in_the_middle(gate), size=SIZE)
         query = start_writing(frame, server.url, tmp_path / "cp", subject="S.a", publishMode=mode)
         for count in (1000, 6000):
             wait_until(lambda count=count: stream.info().state.messages > count, "rows", LONG)
@@ -147,7 +149,7 @@ def test_each_row_is_written_once_though_the_leader_of_the_stream_is_killed(
         js = nc.jetstream(timeout=30)
         stream = js.create_stream(StreamConfig(name="S", subjects=["S.>"], num_replicas=3))
         gate = tmp_path / "gate"
-        frame = tagged(streamed(remote, bench), in_the_middle(gate), after=15, size=SIZE)
+        frame = tagged(streamed(remote, bench), in_the_middle(gate), size=SIZE)
         query = start_writing(frame, cluster.url, tmp_path / "cp", subject="S.a")
         wait_until(lambda: stream.info().state.messages > 1000, "rows", LONG)
         info = stream.info().cluster
