@@ -18,7 +18,7 @@ from tests.spark.writing import counted, messages, payloads, start_writing, tagg
 from tests.support.waiting import wait_until
 
 #: Rows, in two partitions. A batch has 500 of them on that cluster, and more bytes than Spark holds back.
-COUNT, SIZE = 20_000, 400
+COUNT, SIZE = 10_000, 400
 
 
 def attempts(found: list[JetStreamMsg]) -> set[str]:
@@ -47,7 +47,7 @@ def failing(gate: Path) -> Callable[[int, int, int], None]:
     hold = hold_first(gate)
 
     def fail(partition: int, attempt: int, batches: int) -> None:
-        if batches == 10:
+        if batches == 5:
             hold(partition, attempt)
             if attempt <= partition % 2:
                 raise RuntimeError("this task fails")
@@ -77,7 +77,7 @@ def test_tasks_of_a_job_that_fail_and_are_tried_again_write_each_row_once(
     stream = bench.stream()
 
     def fail(partition: int, attempt: int, batches: int) -> None:
-        if batches == 18 and attempt <= partition % 2:
+        if batches == 9 and attempt <= partition % 2:
             raise RuntimeError("this task fails")
 
     frame = tagged(counted(remote, COUNT), fail, size=SIZE)
@@ -95,9 +95,9 @@ def test_a_slow_task_and_its_speculative_twin_write_each_row_once(
     hold = hold_first(gate)
 
     def slow(partition: int, attempt: int, batches: int) -> None:
-        if partition == 1 and batches == 5:
+        if partition == 1 and batches == 3:
             hold(partition, attempt)
-        if partition == 1 and batches == 15 and attempt:
+        if partition == 1 and batches == 8 and attempt:
             gate.touch()  # From here on both write.
 
     write(tagged(counted(remote, COUNT), slow, size=SIZE), bench.url, subject=f"{stream}.a")
@@ -115,7 +115,7 @@ def in_the_middle(gate: Path) -> Callable[[int, int, int], None]:
     """Tasks do not come to their end before the gate is open, however fast they are."""
 
     def hold(partition: int, attempt: int, batches: int) -> None:
-        if batches == 15:
+        if batches == 8:
             wait_for(gate.exists, "the gate to be opened")
 
     return hold
@@ -131,7 +131,7 @@ def test_each_row_is_written_once_though_the_server_is_killed_and_started_again(
         gate = tmp_path / "gate"
         frame = tagged(streamed(remote, bench), in_the_middle(gate), size=SIZE)
         query = start_writing(frame, server.url, tmp_path / "cp", subject="S.a", publishMode=mode)
-        for count in (1000, 6000):
+        for count in (1000, 4000):
             wait_until(lambda count=count: stream.info().state.messages > count, "rows", LONG)
             server.kill()
             server.start()

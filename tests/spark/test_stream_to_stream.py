@@ -1,4 +1,4 @@
-"""From stream to stream, while the driver is killed again and again: each message once in the other stream."""
+"""From stream to stream, while the driver is killed again and again: each message once in the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Progress(NamedTuple):
 
     @classmethod
     def of(cls, place: Path, target: Stream) -> Progress:
-        # What is stored is asked first: rows of a batch that was committed meanwhile are not those of a new one.
+        # What is stored is asked first: rows of a batch committed meanwhile are not those of a new one.
         stored = target.info().state.messages
         return cls(_last(place / "checkpoint/offsets"), _last(place / "checkpoint/commits"), stored)
 
