@@ -103,9 +103,9 @@ def test_a_slow_task_and_its_speculative_twin_write_each_row_once(
     write(tagged(counted(remote, COUNT), slow, size=SIZE), bench.url, subject=f"{stream}.a")
     found = messages(bench.js, stream)
     assert_exactly([message.data.decode().rstrip() for message in found], expected(COUNT))
-    # Both have written: the slow one until it was held, its twin what comes after.
+    # The twin has written what comes after the place where the slow one is held.
     second = [message for message in found if message.headers["Nats-Msg-Id"].split("/")[1] == "1"]
-    assert attempts(second) >= {"0", "1"}
+    assert "1" in attempts(second), "no twin"
 
 
 # --- servers
