@@ -10,16 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pyspark
 from pyspark.sql.connect.session import SparkSession
 
-from tests.spark.processes import QUICK_JAVA, Program
+from tests.spark.processes import QUICK_JAVA, Program, quick_home
 from tests.spark.support import SPARK_CONF
 from tests.support.jwt import new_identity
 
 __all__ = ["SparkCluster"]
 
-_BIN = Path(pyspark.__file__).parent / "bin"
 #: Two addresses, because Spark never runs both attempts of a speculated task on one host.
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 _LONG = 120
@@ -45,6 +43,7 @@ class SparkCluster:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._home = quick_home(directory / "home")
         self._stack = ExitStack()
         self.identity = new_identity()
         """A user of NATS, whose seed is in `user.nk` among the files that Spark brings to its processes."""
@@ -71,7 +70,7 @@ class SparkCluster:
                 self._daemon(f"worker{number}", "org.apache.spark.deploy.worker.Worker", host, *work, url)
             settings = [part for item in conf.items() for part in ("--conf", "=".join(item))]
             server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-            command = [str(_BIN / "spark-submit"), "--master", url, *settings, "--class", server]
+            command = [self._script("spark-submit"), "--master", url, *settings, "--class", server]
             connect = self._start("connect", [*command, "spark-internal"], _HOSTS[0])
             port = self._answer(connect, r"Spark Connect server started at: \S*:(\d+)")
             self.url = f"sc://127.0.0.1:{port}"
@@ -89,7 +88,10 @@ class SparkCluster:
 
     def _daemon(self, name: str, class_name: str, host: str, *arguments: str) -> Program:
         place = ["--host", host, "--port", "0", "--webui-port", "0"]
-        return self._start(name, [str(_BIN / "spark-class"), class_name, *place, *arguments], host)
+        return self._start(name, [self._script("spark-class"), class_name, *place, *arguments], host)
+
+    def _script(self, name: str) -> str:
+        return str(self._home / "bin" / name)
 
     def _start(self, name: str, command: list[str], host: str) -> Program:
         directory = self._directory / name
@@ -97,6 +99,7 @@ class SparkCluster:
         program = Program(
             command,
             directory / f"{name}.log",
+            SPARK_HOME=str(self._home),
             SPARK_LOCAL_IP=host,
             PYSPARK_PYTHON=sys.executable,
             SPARK_DAEMON_JAVA_OPTS=f"{QUICK_JAVA} -Dspark.master.rest.enabled=false",

@@ -1,6 +1,6 @@
 """A Spark driver in processes of its own, for tests that kill it: `python -m tests.spark.driver <job>`.
 
-It runs one query from a stream to Parquet, until it is killed or the query ends.
+It runs one query from a stream to Parquet, or to another stream, until it is killed or the query ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.spark.processes import QUICK_JAVA, Program
+from pyspark.sql import DataFrame
+
+from tests.spark.processes import QUICK_JAVA, Program, quick_home
 from tests.spark.support import SPARK_CONF, to_parquet
 from tests.support.waiting import wait_until
 
@@ -23,15 +25,22 @@ __all__ = ["Driver"]
 class Driver:
     """The driver as the test sees it. It stands by, with a session and a plan, until it is told to `go`."""
 
-    def __init__(self, place: Path, options: dict[str, str], *, name: str) -> None:
-        """Start it; what it writes and keeps is in `place`, as `to_parquet` has it."""
+    def __init__(
+        self, place: Path, options: dict[str, str], *, name: str, target: dict[str, str] | None = None
+    ) -> None:
+        """Start it; what it writes and keeps is in `place`, as `to_parquet` has it.
+
+        With `target`, the options of a sink, it writes to a stream what `done` makes of the rows.
+        """
         directory = place / name
         directory.mkdir()
         self._go = directory / "go"
         self._running = directory / "running"
-        job = {"place": str(place), "options": options, "go": str(self._go), "running": str(self._running)}
+        job = {"place": str(place), "options": options, "target": target}
+        job |= {"go": str(self._go), "running": str(self._running)}
         command = [sys.executable, "-m", "tests.spark.driver", json.dumps(job)]
-        self.program = Program(command, directory / "driver.log")
+        home = quick_home(directory / "home")
+        self.program = Program(command, directory / "driver.log", SPARK_HOME=str(home))
 
     def __enter__(self) -> Self:
         return self
@@ -64,6 +73,11 @@ class Driver:
         self.program.kill()
 
 
+def done(frame: DataFrame) -> DataFrame:
+    """What a query from stream to stream makes of its rows."""
+    return frame.selectExpr("concat('done ', cast(data as string)) as data")
+
+
 def main(job: dict[str, Any]) -> None:
     """Run the query."""
     from pyspark.sql import SparkSession
@@ -74,7 +88,12 @@ def main(job: dict[str, Any]) -> None:
     frame = builder.getOrCreate().readStream.format("jetstream").options(**job["options"]).load()
     while not Path(job["go"]).exists():
         time.sleep(0.01)
-    query = to_parquet(frame, Path(job["place"]), processingTime="0 seconds")
+    place, trigger = Path(job["place"]), {"processingTime": "0 seconds"}
+    if job["target"] is None:
+        query = to_parquet(frame, place, **trigger)
+    else:
+        writer = done(frame).writeStream.format("jetstream").options(**job["target"])
+        query = writer.option("checkpointLocation", str(place / "checkpoint")).trigger(**trigger).start()
     Path(job["running"]).touch()
     query.awaitTermination()
 

@@ -117,7 +117,7 @@ def test_a_slow_task_and_its_speculative_twin_give_each_row_once(
 
     frame = bench.read_stream(remote, stream, startingPosition="earliest", minPartitions=2)
     finish(to_parquet(tap(frame, tmp_path / "notes", slow), tmp_path))
-    assert {"1-0", "1-1"} <= set(attempts(tmp_path / "notes"))
+    assert "1-1" in attempts(tmp_path / "notes"), "no twin"
     assert_exactly(texts(remote.read.parquet(str(tmp_path / "out"))), expected(20_000))
 
 

@@ -57,10 +57,10 @@ def payloads(js: blocking.JetStream, stream: str) -> list[str]:
     return [message.data.decode().rstrip() for message in messages(js, stream)]
 
 
-def tagged(frame: Any, act: Callable[[int, int], None], *, after: int, size: int = 0) -> Any:
+def tagged(frame: Any, act: Callable[[int, int, int], None], *, size: int = 0) -> Any:
     """The rows of `counted`, padded to `size` bytes, with the number of the attempt as header `attempt`.
 
-    `act` is called with partition and attempt when a task has handed on so many batches.
+    `act` is called with partition, attempt and how many batches the task has handed on.
     """
 
     def tag(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,7 +74,6 @@ def tagged(frame: Any, act: Callable[[int, int], None], *, after: int, size: int
             kind = pa.map_(pa.string(), pa.string())
             headers = pa.array([[("attempt", str(attempt))]] * len(data), kind)
             yield pa.RecordBatch.from_arrays([pa.array(data, pa.string()), headers], ["data", "headers"])
-            if number == after:
-                act(partition, attempt)
+            act(partition, attempt, number)
 
     return frame.mapInArrow(tag, "data string, headers map<string,string>")

@@ -2,7 +2,7 @@
 says how far to read; others read ranges on the executors and know nothing but those.
 
 Which of Spark's calls comes when differs by version. Before 4.2 nobody tells `latestOffset` where the query
-stands: it remembers, and in the first batch after a start, when there is nothing to remember, takes all.
+stands: it remembers, and in the first batch of a query, when there is nothing to remember, takes all.
 """
 
 from __future__ import annotations
