@@ -45,6 +45,7 @@ TREE: Final = (
     Row("sub", "jetspark.cli.sub", "Read messages of a subject or a stream.", _MESSAGES),
     Row("dead-letters", "jetspark.cli.dead_letters", "What consumers gave up: ls, show, replay.", _MESSAGES),
     Row("export", "jetspark.cli.export", "Write a stream to a file: JSON lines or Parquet.", _MESSAGES),
+    Row("pipeline", "jetspark.cli.pipeline", "The Spark job for logs: check, explain, run.", _OPERATE),
     Row("events", "jetspark.cli.events", "Watch what JetStream tells about itself.", _OPERATE),
     Row("server", "jetspark.cli.server", "Run a server.", _OPERATE),
     Row("bench", "jetspark.cli.bench", "Measure a server: pub, fetch, latency.", _OPERATE),
