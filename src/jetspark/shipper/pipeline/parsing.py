@@ -43,7 +43,12 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
     """The rows of what `format("jetstream")` reads. Raises `UsageError` for SQL that is wrong."""
     frame = _with_meta(_decompressed(messages) if config.source.compressed else _as_it_is(messages))
-    reasons = [F.when(F.col("_undone"), F.lit("the line cannot be decompressed"))]
+    undone = (
+        "the line cannot be decompressed"
+        if config.source.compressed
+        else "the line is compressed, and source.compressed is not set"
+    )
+    reasons = [F.when(F.col("_undone"), F.lit(undone))]
     parsers = {
         "raw": _raw,
         "json": _json,

@@ -49,10 +49,11 @@ COMBINED: Final = Pattern(
 REQUEST: Final = Pattern(
     r"^([A-Z]++) (\S++)(?: (HTTP/\d[.\d]*+))?+$", {"method": 1, "path": 2, "protocol": 3}
 )
-#: RFC 5424. A structured element ends with a bracket that has no backslash before it.
+#: RFC 5424. Brackets in quoted values ought to be escaped; those that are not do no harm.
 RFC5424: Final = Pattern(
     r"^<(\d{1,3})>1 (\S++) (\S++) (\S++) (\S++) (\S++) "
-    r"(-|(?:\[[^\]\\]*+(?:\\.[^\]\\]*+)*+\])++)(?: (?:\uFEFF)?+(.*+))?+$",
+    r"(-|(?:\[[^\s\]\"=]++(?: [^\s\]\"=]++=\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\])++)"
+    r"(?: (?:\uFEFF)?+(.*+))?+$",
     {
         name: number
         for number, name in enumerate(
