@@ -98,10 +98,10 @@ class Process:
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
-    def end(self) -> Result:
+    def end(self, timeout: float = LONG) -> Result:
         """Wait until it has ended by itself."""
         try:
-            out, err = self.popen.communicate(timeout=LONG)
+            out, err = self.popen.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             raise

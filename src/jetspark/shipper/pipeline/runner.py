@@ -36,6 +36,8 @@ class Progress:
     lines_per_second: float
     #: Messages in the streams that are still to be read; None when Spark does not tell.
     lag: int | None
+    #: Sequences of the streams that lie behind it, since the checkpoint was new.
+    reached: int
     total_lines: int
     total_rows: int
     total_dead_letters: int
@@ -113,6 +115,7 @@ class Runner:
                 seconds=seconds,
                 lines_per_second=round(lines / seconds, 1) if seconds else 0.0,
                 lag=_lag(progress["sources"]),
+                reached=_reached(progress["sources"]),
                 total_lines=self._totals["lines"],
                 total_rows=self._totals["rows"],
                 total_dead_letters=self._totals["dead_letters"],
@@ -133,6 +136,11 @@ def _lag(sources: Any) -> int | None:
             for name, stream in latest.items()
         )
     return lag
+
+
+def _reached(sources: Any) -> int:
+    ends = [json.loads(source["endOffset"])["streams"] for source in sources]
+    return sum(stream["next_seq"] - stream["began"] for end in ends for stream in end.values())
 
 
 def _failed(query: StreamingQuery) -> BaseException | None:
