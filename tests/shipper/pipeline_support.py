@@ -122,6 +122,13 @@ class Pipes:
         Runner(Job(self.session, config, where), told.append).run(look(config, where), once=True)
         return told
 
+    def forget_the_last_commit(self) -> None:
+        """Leave the checkpoint as a driver does that is killed when a batch is all but done."""
+        for commits in (self.place / "checkpoint").glob("*/commits"):
+            last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+            (commits / str(last)).unlink()
+            (commits / f".{last}.crc").unlink()
+
     def table(self, name: str = "table") -> DataFrame:
         """What was written."""
         return self.session.read.parquet(str(self.place / name))

@@ -49,7 +49,7 @@ def test_every_example_is_right(cli: Cli, file: Path) -> None:
     assert cli.json("pipeline", "check", file)["ok"] is True
     shown = cli.json("pipeline", "explain", file)
     assert (shown["streams"], shown["format"], shown["start"]) == (["LOGS"], "combined", "earliest")
-    assert "       Format: combined\n" in cli("pipeline", "explain", file).out
+    assert "Format: combined\n" in cli("pipeline", "explain", file).out
 
 
 def test_a_mistake_is_one_line_with_line_and_key(cli: Cli, tmp_path: Path) -> None:

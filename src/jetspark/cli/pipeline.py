@@ -163,7 +163,9 @@ def _check_spark() -> None:
 def _log(config: Config) -> Path:
     if config.spark.log is not None:
         return Path(config.spark.log)
-    return Path(tempfile.gettempdir()) / f"jetspark-{config.name}-spark.log"
+    if "://" in config.checkpoint:
+        return Path(tempfile.mkdtemp(prefix="jetspark-")) / "spark.log"
+    return Path(config.checkpoint) / "spark.log"
 
 
 def _plan(config: Config, where: Where) -> str:
@@ -199,7 +201,7 @@ def _pairs(config: Config) -> list[tuple[str, object]]:
         ("Counts", f"{counts.window}, watermark {counts.watermark}" if counts else None),
         ("Counted by", counts.by if counts else None),
         ("Sink", f"{sink.format} {sink.path or sink.subject or ''}".strip()),
-        ("Written", list(config.written_columns)),
+        ("Written", list(config.written_columns) if counts else None),
         ("Divided by", [*config.partition_by, "batch"] if files else None),
         ("Dead letters", config.dead_letters.subject or "dropped"),
         ("Trigger", config.trigger),

@@ -48,7 +48,10 @@ def run_demo(
     agent: Start = ship,
     spark: SparkSession | None = None,
 ) -> Books:
-    """Run it with everything below `place`; `spark` counts in the end, or else one of its own. Raises `RuntimeError` when the job ends by itself or hangs."""
+    """Run it with everything below `place`; `spark` counts in the end, or else one of its own.
+
+    Raises `RuntimeError` when the job ends by itself or hangs.
+    """
     place.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         server = stack.enter_context(Server(store_dir=place / "store"))
