@@ -19,7 +19,7 @@ from jetspark.cli.command import Run, command, group
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.live import Live
 from jetspark.cli.units import show_count
-from jetspark.errors import Error
+from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
     from jetspark.shipper.pipeline.config import Config
@@ -118,6 +118,8 @@ def run_pipeline(
     try:
         with live, _stopped_by_signals(runner) as received:
             runner.run(targets, once=once)
+    except UsageError:
+        raise  # Of the file, with line and key.
     except Error as error:
         raise Failure(str(error.args[0]), f"{error.hint}. Spark's log is {log}") from error
     finally:
