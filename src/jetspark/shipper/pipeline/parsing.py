@@ -78,7 +78,8 @@ def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].partition(" SQLSTATE")[0] if lines else type(error).__name__
 
 
 # --- before the line is looked at

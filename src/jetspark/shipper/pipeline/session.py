@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "
 def start_session(config: Config, log: Path) -> SparkSession:
     """Start Spark. What it and its workers log goes to the file `log`."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # It would print stack traces of Java for SQL that is wrong, which is told in a line.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     conf = {**_STATIC, **_SQL}
     if config.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
