@@ -83,7 +83,7 @@ def test_the_examples_run_and_tell_their_progress(
 ) -> None:
     environment = {"NATS_URL": server.url}
     told = process("pipeline", "run", example("access_to_parquet"), "--once", "--json", env=environment).end(
-        timeout=200
+        timeout=SLOW
     )
     assert (told.code, told.err) == (0, "")
     (record,) = told.records
@@ -96,7 +96,7 @@ def test_the_examples_run_and_tell_their_progress(
         "lag": 0,
     }
     counted = process("pipeline", "run", example("counts_per_minute"), "--once", env=environment).end(
-        timeout=200
+        timeout=SLOW
     )
     assert (counted.code, counted.err) == (0, "")
     assert counted.out.splitlines()[-1] == "101 lines: 18 rows written, 0 dead letters"
