@@ -50,20 +50,24 @@ class JobProcess:
 
     def __init__(self, config: Path) -> None:
         self.last: dict[str, Any] | None = None
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", "jetspark", "pipeline", "run", str(config), "--json"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # so that Java can be killed with it
-        )
+        self._errors = config.parent / "job.log"
+        with self._errors.open("ab") as errors:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-m", "jetspark", "pipeline", "run", str(config), "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,  # so that Java can be killed with it
+            )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         assert self._popen.stdout is not None
-        for line in self._popen.stdout:
-            self.last = json.loads(line)
+        with self._popen.stdout as lines:
+            for line in lines:
+                if line.endswith(b"\n"):  # One that is killed may leave a part of a line.
+                    self.last = json.loads(line)
 
     @property
     def running(self) -> bool:
@@ -74,6 +78,7 @@ class JobProcess:
         """Kill it and all that it started, as a machine that loses its power does."""
         os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait(timeout=30)
+        self._reader.join(timeout=30)
 
     def stop(self) -> None:
         """Let it finish its batch, and end."""
@@ -83,8 +88,9 @@ class JobProcess:
             self._popen.wait(timeout=120)
         except subprocess.TimeoutExpired:
             self.kill()
+        self._reader.join(timeout=30)
 
     def complaint(self) -> str:
         """What it said before it ended by itself."""
-        assert self._popen.stderr is not None
-        return self._popen.stderr.read().decode(errors="replace").strip()
+        lines = self._errors.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
