@@ -98,10 +98,10 @@ class Process:
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
-    def end(self) -> Result:
+    def end(self, timeout: float = LONG) -> Result:
         """Wait until it has ended by itself."""
         try:
-            out, err = self.popen.communicate(timeout=LONG)
+            out, err = self.popen.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
@@ -132,9 +132,9 @@ class Terminal:
         self.seen = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end inside a character
 
-    def expect(self, text: str) -> None:
+    def expect(self, text: str, timeout: float = LONG) -> None:
         """Wait until it has shown `text`."""
-        self._read_until(lambda: text in self.seen, text)
+        self._read_until(lambda: text in self.seen, text, timeout)
 
     def type(self, text: str) -> None:
         """Type a line, and forget what was shown before."""
@@ -165,8 +165,8 @@ class Terminal:
         self.popen.wait()
         os.close(self._master)
 
-    def _read_until(self, done: Callable[[], bool], what: str | None) -> None:
-        deadline = time.monotonic() + LONG
+    def _read_until(self, done: Callable[[], bool], what: str | None, timeout: float = LONG) -> None:
+        deadline = time.monotonic() + timeout
         while not done():
             ready, _, _ = select.select([self._master], [], [], max(deadline - time.monotonic(), 0))
             assert ready, f"waited in vain for {what!r}, saw {self.seen!r}"

@@ -50,6 +50,7 @@ TREE: Final = (
     Row("consume-logs", "jetspark.cli.consume_logs", "Write the lines of each host to its file.", _LOGS),
     Row("pause", "jetspark.cli.pause", "The stop button: shippers and consumers pause.", _LOGS),
     Row("resume", "jetspark.cli.resume", "Let what was paused go on.", _LOGS),
+    Row("pipeline", "jetspark.cli.pipeline", "The Spark job for logs: check, explain, run.", _LOGS),
     Row("events", "jetspark.cli.events", "Watch what JetStream tells about itself.", _OPERATE),
     Row("server", "jetspark.cli.server", "Run a server.", _OPERATE),
     Row("bench", "jetspark.cli.bench", "Measure a server: pub, fetch, latency.", _OPERATE),

@@ -1,0 +1,157 @@
+"""What the tests of the pipeline do again and again: write a file, ship lines, run, keep the books."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from jetspark import blocking
+from jetspark.shipper.pipeline.config import Config
+from jetspark.shipper.pipeline.config_file import Where, read_config
+from jetspark.shipper.pipeline.job import Job
+from jetspark.shipper.pipeline.parsing import parse_lines
+from jetspark.shipper.pipeline.preflight import look
+from jetspark.shipper.pipeline.runner import Progress, Runner
+from jetspark.spark.schema import READ_SCHEMA
+from tests.spark.support import Bench
+
+RECEIVED = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+MINIMAL = """\
+name = "test"
+checkpoint = "checkpoint"
+
+[source]
+stream = "LOGS"{source}
+
+[parse]
+{parse}
+
+[sink]
+format = "parquet"
+path = "table"
+
+[dead_letters]
+drop = true
+{more}
+"""
+
+
+def access_line(host: str, number: int, *, minute: int = 0, status: int = 200) -> str:
+    """A line of an access log that tells which one it is."""
+    return (
+        f"10.0.0.{number % 250} - - [31/Jan/2026:12:{minute:02}:{number % 60:02} +0000] "
+        f'"GET /item/{host}-{number} HTTP/1.1" {status} {number} "-" "curl/8.5"'
+    )
+
+
+def config_of(place: Path, parse: str, more: str = "", source: str = "") -> tuple[Config, Where]:
+    """A configuration that differs only in how lines are parsed."""
+    file = place / "pipeline.toml"
+    file.write_text(MINIMAL.format(parse=parse, more=more, source=source))
+    return read_config(file)
+
+
+def parsed(
+    session: SparkSession,
+    place: Path,
+    parse: str,
+    lines: Iterable[str | bytes],
+    *,
+    more: str = "",
+    source: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """The rows that lines become, in order."""
+    config, where = config_of(place, parse, more, source)
+    fields = {name: [value] for name, value in (headers or {}).items()}
+    messages = [
+        ("logs.1.web1", line.encode() if isinstance(line, str) else line, fields, "LOGS", number, RECEIVED)
+        for number, line in enumerate(lines, 1)
+    ]
+    frame = session.createDataFrame(messages, READ_SCHEMA)
+    return sorted(parse_lines(frame, config, where).collect(), key=lambda row: row.sequence)
+
+
+class Pipes:
+    """Jobs over streams of the shared server."""
+
+    def __init__(self, session: SparkSession, bench: Bench, place: Path) -> None:
+        self.session = session
+        self.bench = bench
+        self.place = place
+        self.logs = bench.stream()
+        # It forgets ids at once: what is not stored twice is not so because of them.
+        self.dead = bench.stream(duplicate_window=0.1, allow_direct=True)
+
+    @property
+    def js(self) -> blocking.JetStream:
+        return self.bench.js
+
+    def publish(self, lines: Iterable[str | bytes], *, host: str = "web1", **headers: str) -> None:
+        """Ship lines of a host."""
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        with self.js.publisher() as publisher:
+            for line in lines:
+                data = line.encode() if isinstance(line, str) else line
+                publisher.send(f"{self.logs}.0.{host}", data, headers={"Log-Host": host, **names})
+
+    def file(self, text: str = "", **replaced: str) -> Path:
+        """A file for access logs into Parquet. `text` follows; names in braces are replaced."""
+        sections = {
+            "source": f'[source]\nservers = "{self.bench.url}"\nstream = "{self.logs}"\n',
+            "parse": '[parse]\nformat = "combined"\n',
+            "sink": '[sink]\nformat = "parquet"\npath = "table"\n',
+            "dead_letters": f'[dead_letters]\nsubject = "{self.dead}.lines"\n',
+        } | replaced
+        file = self.place / "pipeline.toml"
+        file.write_text(
+            'name = "test"\ncheckpoint = "checkpoint"\n' + "\n".join(sections.values()) + f"\n{text}\n"
+        )
+        return file
+
+    def run(self, file: Path) -> list[Progress]:
+        """Run a job until it has read what is there."""
+        config, where = read_config(file)
+        told: list[Progress] = []
+        Runner(Job(self.session, config, where), told.append).run(look(config, where), once=True)
+        return told
+
+    def forget_the_last_commit(self) -> None:
+        """Leave the checkpoint as a driver does that is killed when a batch is all but done."""
+        for commits in (self.place / "checkpoint").glob("*/commits"):
+            last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
+            (commits / str(last)).unlink()
+            (commits / f".{last}.crc").unlink()
+
+    def table(self, name: str = "table") -> DataFrame:
+        """What was written."""
+        return self.session.read.parquet(str(self.place / name))
+
+    def letters(self) -> list[Any]:
+        """The dead letters, as messages."""
+        stream = self.js.get_stream(self.dead)
+        return list(stream.get_messages(1)) if stream.info().state.messages else []
+
+    def books(self) -> tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]]:
+        """How often each line of the stream is in the table, and among the dead letters."""
+        rows = Counter(
+            (row.stream, row.sequence) for row in self.table().select("stream", "sequence").collect()
+        )
+        letters = Counter(
+            (each.headers["Dead-Letter-Stream"], int(each.headers["Dead-Letter-Sequence"]))
+            for each in self.letters()
+        )
+        return rows, letters
+
+
+def assert_balanced(pipes: Pipes, lines: int) -> None:
+    """Each line is in the table or a dead letter, once."""
+    rows, letters = pipes.books()
+    assert [place for place, count in (rows + letters).items() if count > 1] == []
+    assert {sequence for _, sequence in rows + letters} == set(range(1, lines + 1))

@@ -1,0 +1,161 @@
+"""`jetspark pipeline`: text and JSON, exit codes, signals, kills; the examples of the guide."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jetspark import StreamConfig, blocking
+from jetspark.server import Server
+from tests.cli.conftest import cli, no_settings, process, terminal
+from tests.cli.support import Cli, Process, Terminal
+from tests.pipeline.support import Pipes, access_line, assert_balanced
+from tests.support.waiting import wait_until
+
+__all__ = ["cli", "no_settings", "process", "terminal"]
+
+#: Seconds; Spark takes some to start, and on a busy machine many.
+SLOW = 300.0
+# Several starts of Spark in one test.
+pytestmark = pytest.mark.timeout(900)
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "pipeline"
+
+
+@pytest.fixture
+def example(server: Server, tmp_path: Path) -> Callable[[str], Path]:
+    """An example in a place of its own; the server has 100 lines of two hosts, and one that is none."""
+    with blocking.connect(server.url) as connection:
+        js = connection.jetstream()
+        for name, subject in (("LOGS", "logs.>"), ("DEAD", "dead.>"), ("COUNTS", "counts.>")):
+            js.create_stream(StreamConfig(name=name, subjects=[subject], allow_direct=True))
+        with js.publisher() as publisher:
+            for number in range(100):
+                host = f"web{number % 2}"
+                publisher.send(f"logs.0.{host}", access_line(host, number, minute=number // 10).encode())
+            publisher.send("logs.0.web0", b"poison")
+
+    def copied(name: str) -> Path:
+        return Path(shutil.copy(EXAMPLES / f"{name}.toml", tmp_path))
+
+    return copied
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_is_right(cli: Cli, file: Path) -> None:
+    assert cli("pipeline", "check", file).out.startswith(f"{file} is right: ")
+    assert cli.json("pipeline", "check", file)["ok"] is True
+    shown = cli.json("pipeline", "explain", file)
+    assert (shown["streams"], shown["format"], shown["start"]) == (["LOGS"], "combined", "earliest")
+    assert "Format: combined\n" in cli("pipeline", "explain", file).out
+
+
+def test_a_mistake_is_one_line_with_line_and_key(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    text = (EXAMPLES / "access_to_parquet.toml").read_text()
+    file.write_text(text.replace('"combined"', '"combind"'))
+    for verb in ("check", "explain", "run"):
+        line = cli.fails("pipeline", verb, file, code=2)
+        assert line.startswith("jetspark: pipeline.toml, line 17, parse.format: invalid enum value 'combind'")
+    file.write_text(text.replace("regexp_extract(", "regexp_extrct("))
+    cli("pipeline", "check", file)
+    assert "cannot read" in cli.fails("pipeline", "check", tmp_path / "nothing", code=2)
+
+
+def test_a_server_or_stream_that_is_missing_is_told_before_spark_starts(
+    cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = EXAMPLES / "access_to_parquet.toml"
+    monkeypatch.setenv("NATS_URL", server.url)
+    assert "stream LOGS not found" in cli.fails("pipeline", "run", file, code=4)
+    assert "cannot connect" in cli.fails("pipeline", "run", file, "-s", "nats://127.0.0.1:1", code=3)
+
+
+def test_the_examples_run_and_tell_their_progress(
+    process: Callable[..., Process], example: Callable[[str], Path], server: Server
+) -> None:
+    environment = {"NATS_URL": server.url}
+    told = process("pipeline", "run", example("access_to_parquet"), "--once", "--json", env=environment).end(
+        timeout=SLOW
+    )
+    assert (told.code, told.err) == (0, "")
+    (record,) = told.records
+    assert {key: record[key] for key in ("query", "batch", "lines", "rows", "dead_letters", "lag")} == {
+        "query": "rows",
+        "batch": 0,
+        "lines": 101,
+        "rows": 100,
+        "dead_letters": 1,
+        "lag": 0,
+    }
+    counted = process("pipeline", "run", example("counts_per_minute"), "--once", env=environment).end(
+        timeout=SLOW
+    )
+    assert (counted.code, counted.err) == (0, "")
+    assert counted.out.splitlines()[-1] == "101 lines: 18 rows written, 0 dead letters"
+    with blocking.connect(server.url) as connection:
+        counts = list(connection.jetstream().get_stream("COUNTS").get_messages(1))
+    # Ten minutes of two hosts; the last minute may still get lines.
+    assert sorted(json.loads(each.data)["count"] for each in counts) == [5] * 18
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stops_it_after_the_batch(
+    terminal: Callable[..., Terminal], example: Callable[[str], Path], server: Server, number: int, code: int
+) -> None:
+    file = example("access_to_parquet")
+    shown = terminal("pipeline", "run", file, env={"NATS_URL": server.url})
+    shown.expect("in all 100 rows, 1 dead letters; lag 0", timeout=SLOW)
+    if number == signal.SIGINT:
+        os.killpg(shown.popen.pid, number)  # as a terminal does: what Spark started gets it, too
+    else:
+        os.kill(shown.popen.pid, number)
+    assert shown.end() == code
+    assert "101 lines: 100 rows written, 1 dead letters" in shown.seen
+    assert "Traceback" not in shown.seen
+    commits = file.parent / "state/access/rows/commits"
+    assert len([each for each in commits.iterdir() if each.name.isdigit()]) == 1
+
+
+def test_kills_in_between_lose_and_repeat_nothing(pipes: Pipes, process: Callable[..., Process]) -> None:
+    seed = random.randrange(1 << 30)
+    chance = random.Random(seed)
+    lines = [
+        "poison" if number % 50 == 7 else access_line("web1", number, minute=number % 60)
+        for number in range(360)
+    ]
+    pipes.publish(lines)
+    source = (
+        f'[source]\nservers = "{pipes.bench.url}"\nstream = "{pipes.logs}"\nmax_messages_per_trigger = 60\n'
+    )
+    file = pipes.file(source=source)
+    places = ("offsets", "table", "commits")
+    for attempt in range(3):
+        running = process("pipeline", "run", file, start_new_session=True)
+        seen = _marks(pipes, places[attempt])
+        wait_until(
+            lambda before=seen, place=places[attempt]: _marks(pipes, place) > before + chance.random() * 2,
+            "a batch",
+            timeout=SLOW,
+        )
+        os.killpg(running.popen.pid, signal.SIGKILL)
+        running.kill()
+    result = process("pipeline", "run", file, "--once").end(timeout=SLOW)
+    assert result.code == 0, f"seed {seed}: {result}"
+    assert_balanced(pipes, 360)
+    assert len(pipes.letters()) == 8
+
+
+def _marks(pipes: Pipes, place: str) -> int:
+    """How far the job is: batches that were planned, files that were written, batches that are done."""
+    if place == "table":
+        return len(list((pipes.place / "table").glob("*/*/*/*.parquet")))
+    directory = pipes.place / "checkpoint/rows" / place
+    return len([each for each in directory.iterdir() if each.name.isdigit()]) if directory.is_dir() else 0

@@ -1,0 +1,137 @@
+"""Runs of the job: every line is a row or a dead letter, once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from pyspark.sql import functions as F
+
+from jetspark.errors import Error, UsageError
+from tests.pipeline.support import Pipes, access_line, assert_balanced
+
+HOSTILE = "../../etc/pass wd" + "x" * 300
+
+
+def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds_nothing(
+    pipes: Pipes,
+) -> None:
+    pipes.publish([access_line("web1", number) for number in range(90)])
+    pipes.publish(["poison", b"\xff\x00", "x" * 1_040_000], Log_File="/var/log/a")
+    pipes.publish([access_line("web2", number) for number in range(10)], host="web2", Log_Host=HOSTILE)
+    file = pipes.file()
+    (told,) = pipes.run(file)
+    assert (told.lines, told.rows, told.dead_letters, told.lag) == (103, 100, 3, 0)
+    assert_balanced(pipes, 103)
+    # Any tool reads it, not only Spark; and the host's name makes no way out of the table.
+    assert pyarrow.dataset.dataset(pipes.place / "table", partitioning="hive").count_rows() == 100
+    hosts = sorted(path.name for path in (pipes.place / "table").glob("date=2026-01-31/*"))
+    assert hosts[1:] == ["host=web1"]
+    assert hosts[0].startswith("host=sha-")
+    poison, _, long = pipes.letters()
+    assert (poison.data, poison.subject) == (b"poison", f"{pipes.dead}.lines")
+    assert {name: poison.headers[name] for name in poison.headers if not name.startswith("Nats-")} == {
+        "Log-Host": "web1",
+        "Log-File": "/var/log/a",
+        "Dead-Letter-Reason": "not a line of format combined",
+        "Dead-Letter-Stream": pipes.logs,
+        "Dead-Letter-Sequence": "91",
+    }
+    assert (long.headers["Dead-Letter-Truncated"], len(long.data) < 1_040_000) == ("true", True)
+    # The driver was killed before it noted that the batch was done, long ago for the stream of the letters.
+    pipes.forget_the_last_commit()
+    (again,) = pipes.run(file)
+    assert (again.batch, again.rows, again.dead_letters) == (told.batch, 100, 3)
+    assert_balanced(pipes, 103)
+    # New lines are a new batch.
+    pipes.publish([access_line("web1", 90), "poison again"])
+    (more,) = pipes.run(file)
+    assert (more.lines, more.rows, more.dead_letters) == (2, 1, 1)
+    assert_balanced(pipes, 105)
+    assert pipes.run(file) == []
+
+
+def test_counts_per_minute_go_back_to_jetstream_once_their_window_is_over(pipes: Pipes) -> None:
+    counts = pipes.bench.stream(duplicate_window=0.1, allow_direct=True)
+    for minute, status in ((0, 200), (0, 500), (1, 200)):
+        pipes.publish([access_line("web1", number, minute=minute, status=status) for number in range(5)])
+    pipes.publish(["poison"])
+    file = pipes.file(
+        '[counts]\nwindow = "1 minute"\nwatermark = "10 seconds"\nby = ["host", "status"]',
+        sink=f'[sink]\nformat = "jetstream"\nsubject = "{counts}.minute"\n',
+    )
+    told = pipes.run(file)
+    assert sum(each.dead_letters for each in told) == 1
+    pipes.publish([access_line("web1", 0, minute=9)])
+    pipes.run(file)
+    found = [json.loads(message.data) for message in pipes.js.get_stream(counts).get_messages(1)]
+    assert sorted((each["window_start"], each["status"], each["count"]) for each in found) == [
+        ("2026-01-31T12:00:00.000Z", 200, 5),
+        ("2026-01-31T12:00:00.000Z", 500, 5),
+        ("2026-01-31T12:01:00.000Z", 200, 5),
+    ]
+    pipes.forget_the_last_commit()
+    pipes.run(file)
+    assert pipes.js.get_stream(counts).info().state.messages == 3
+    assert len(pipes.letters()) == 1
+
+
+def test_rows_can_go_to_json_files_and_to_jetstream(pipes: Pipes) -> None:
+    pipes.publish([access_line("web1", number) for number in range(20)])
+    pipes.run(pipes.file(sink='[sink]\nformat = "json"\npath = "lines"\npartition_by = []\n'))
+    rows = pipes.session.read.json(str(pipes.place / "lines"))
+    assert rows.select(F.sum("bytes")).first()[0] == sum(range(20))  # type: ignore[index]
+    shutil.rmtree(pipes.place / "checkpoint")
+    out = pipes.bench.stream(allow_direct=True)
+    pipes.run(pipes.file(sink=f'[sink]\nformat = "jetstream"\nsubject = "{out}.rows"\n'))
+    messages = list(pipes.js.get_stream(out).get_messages(1))
+    assert sorted(json.loads(message.data)["sequence"] for message in messages) == list(range(1, 21))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], check=True, timeout=30)
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True, timeout=30)
+
+
+def _fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as full, contextlib.suppress(OSError):
+        while True:
+            full.write(bytes(4096))
+
+
+def test_a_full_disk_fails_the_batch_and_the_next_run_goes_on_with_it(pipes: Pipes, small_disk: Path) -> None:
+    pipes.publish([access_line("web1", number) for number in range(100)])
+    pipes.publish(["poison"])
+    file = pipes.file(sink=f'[sink]\nformat = "parquet"\npath = "{small_disk}/table"\n')
+    filler = small_disk / "filler"
+    _fill(filler)
+    with pytest.raises(Error, match="the disk is full"):
+        pipes.run(file)
+    assert not list(small_disk.glob("table/**/*.parquet"))
+    filler.unlink()
+    (told,) = pipes.run(file)
+    assert (told.rows, told.dead_letters) == (100, 1)
+    (pipes.place / "table").symlink_to(small_disk / "table")
+    assert_balanced(pipes, 101)
+    assert not list(small_disk.glob("table/.spark-staging*"))
+
+
+def test_what_is_missing_on_the_server_is_told_before_anything_runs(pipes: Pipes) -> None:
+    with pytest.raises(UsageError, match=r"dead_letters\.subject: no stream stores 'nobody\.stores'"):
+        pipes.run(pipes.file(dead_letters='[dead_letters]\nsubject = "nobody.stores"\n'))
+    with pytest.raises(UsageError, match=r"dead_letters\.subject: .* which is read: it would never end"):
+        pipes.run(pipes.file(dead_letters=f'[dead_letters]\nsubject = "{pipes.logs}.dead"\n'))
+    source = f'[source]\nservers = "{pipes.bench.url}"\nstream = "NOPE"\n'
+    with pytest.raises(Error, match="stream NOPE not found"):
+        pipes.run(pipes.file(source=source))
