@@ -99,7 +99,7 @@ class Pipes:
         with self.js.publisher() as publisher:
             for line in lines:
                 data = line.encode() if isinstance(line, str) else line
-                publisher.send(f"{self.logs}.0.{host}", data, headers={"Log-Host": host, **names})
+                publisher.send(f"{self.logs}.0.{host}", data, headers={"Jetspark-Host": host, **names})
 
     def file(self, text: str = "", **replaced: str) -> Path:
         """A file for access logs into Parquet. `text` follows; names in braces are replaced."""

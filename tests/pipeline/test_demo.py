@@ -40,7 +40,7 @@ class StandIn:
             while not self._stop.wait(0.1):
                 for file in list(self._host.directory.glob("access.log*")):
                     for line in self._lines(file):
-                        headers = {"Log-Host": self._host.name, "Log-File": file.name}
+                        headers = {"Jetspark-Host": self._host.name, "Jetspark-File": file.name}
                         publisher.send(f"logs.0.{self._host.name}", line, headers=headers)
 
     def _lines(self, file: Path) -> list[bytes]:

@@ -62,7 +62,7 @@ def test_combined_lines_become_columns_and_others_get_a_reason(session: SparkSes
     assert (rows[1].method, rows[1].bytes, rows[1].request, rows[1].user) == (None, 0, None, None)
     assert (rows[2].path, rows[2].referer) == ("/common", None)
     assert (rows[3].method, rows[3].request) == (None, "\\x16\\x03\\x01")
-    assert (first.host, first.stream, first.sequence, first.truncated) == ("web1", "LOGS", 1, False)
+    assert (first.host, first.stream, first.sequence, first.cut) == ("web1", "LOGS", 1, False)
     assert bytes(rows[4]._data) == b"poison"
 
 
@@ -189,9 +189,14 @@ def test_a_pattern_gives_columns_by_its_groups(session: SparkSession, tmp_path: 
 def test_raw_lines_always_parse_and_headers_tell_where_they_are_from(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    headers = {"log-host": "db", "Log-File": "/var/log/x", "Log-Offset": "12", "Log-Truncated": "true"}
+    headers = {
+        "jetspark-host": "db",
+        "Jetspark-File": "/var/log/x",
+        "Jetspark-Offset": "12",
+        "Jetspark-Cut": "true",
+    }
     row, invalid = parsed(session, tmp_path, 'format = "raw"', ["any", b"\xff\xfe"], headers=headers)
-    assert (row.line, row.host, row.file, row.line_offset, row.truncated) == (
+    assert (row.line, row.host, row.file, row.line_offset, row.cut) == (
         "any",
         "db",
         "/var/log/x",
@@ -199,7 +204,7 @@ def test_raw_lines_always_parse_and_headers_tell_where_they_are_from(
         True,
     )
     assert (utc(row.time), invalid.line, bytes(invalid._data)) == (RECEIVED, "\ufffd\ufffd", b"\xff\xfe")
-    odd = parsed(session, tmp_path, 'format = "raw"', ["any"], headers={"Log-Offset": "x"})[0]
+    odd = parsed(session, tmp_path, 'format = "raw"', ["any"], headers={"Jetspark-Offset": "x"})[0]
     assert (odd.host, odd.line_offset, odd._reason) == ("web1", None, None)
 
 

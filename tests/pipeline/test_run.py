@@ -37,8 +37,8 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     poison, _, long = pipes.letters()
     assert (poison.data, poison.subject) == (b"poison", f"{pipes.dead}.lines")
     assert {name: poison.headers[name] for name in poison.headers if not name.startswith("Nats-")} == {
-        "Log-Host": "web1",
-        "Log-File": "/var/log/a",
+        "Jetspark-Host": "web1",
+        "Jetspark-File": "/var/log/a",
         "Dead-Letter-Reason": "not a line of format combined",
         "Dead-Letter-Stream": pipes.logs,
         "Dead-Letter-Sequence": "91",

@@ -1,1 +1,1 @@
-"""The log pipeline: agents that ship lines into JetStream, who turns them into files and tables, the stop button."""
+"""The log pipeline: agents that ship lines into JetStream, the jobs that write them down, the stop button."""

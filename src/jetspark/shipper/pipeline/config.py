@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: Columns that every row has, whatever its line says.
-META: Final = ("host", "file", "line_offset", "truncated", "subject", "stream", "sequence", "received")
+META: Final = ("host", "file", "line_offset", "cut", "subject", "stream", "sequence", "received")
 #: Columns that the formats make, `time` always.
 _OF_FORMAT: Final[dict[str, tuple[str, ...]]] = {
     "combined": (

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from jetspark.shipper.messages import CUT, ENCODING, FILE, HOST, OFFSET
 from jetspark.shipper.pipeline.config import Config
 from jetspark.shipper.pipeline.config_file import Where
 from jetspark.shipper.pipeline.patterns import (
@@ -86,7 +87,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _as_it_is(messages: DataFrame) -> DataFrame:
-    encoded = F.lower(_header("Content-Encoding")).isin("gzip", "zstd")
+    encoded = F.lower(_header(ENCODING)).isin("gzip", "zstd")
     return messages.withColumn("_plain", F.col("data")).withColumn(
         "_undone", F.coalesce(encoded, F.lit(False))
     )
@@ -94,9 +95,7 @@ def _as_it_is(messages: DataFrame) -> DataFrame:
 
 def _decompressed(messages: DataFrame) -> DataFrame:
     """With `_plain`, the data as it was before it was compressed; null where that fails."""
-    encoding = F.when(
-        F.lower(_header("Content-Encoding")).isin("gzip", "zstd"), F.lower(_header("Content-Encoding"))
-    )
+    encoding = F.when(F.lower(_header(ENCODING)).isin("gzip", "zstd"), F.lower(_header(ENCODING)))
     named = messages.withColumn("_encoding", encoding)
     schema = StructType([*named.schema.fields, StructField("_plain", BinaryType())])
     unpacked = named.mapInArrow(_unpack, schema)
@@ -138,10 +137,10 @@ def _with_meta(frame: DataFrame) -> DataFrame:
         "stream",
         "sequence",
         F.col("timestamp").alias("received"),
-        F.coalesce(_header("Log-Host"), last_token).alias("host"),
-        _header("Log-File").alias("file"),
-        _header("Log-Offset").try_cast("bigint").alias("line_offset"),
-        F.coalesce(F.lower(_header("Log-Truncated")) == "true", F.lit(False)).alias("truncated"),
+        F.coalesce(_header(HOST), last_token).alias("host"),
+        _header(FILE).alias("file"),
+        _header(OFFSET).try_cast("bigint").alias("line_offset"),
+        F.coalesce(F.lower(_header(CUT)) == "true", F.lit(False)).alias("cut"),
         F.make_valid_utf8(F.col("_plain").cast("string")).alias("line"),
         F.col("data").alias("_data"),
         F.col("headers").alias("_headers"),

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jetspark.shipper.messages import CUT, ENCODING, FILE, HOST, OFFSET
 from jetspark.shipper.pipeline.config import Config
 
 __all__ = [
@@ -33,7 +34,7 @@ DEAD_LETTER_SEQUENCE: Final = "Dead-Letter-Sequence"
 DEAD_LETTER_TRUNCATED: Final = "Dead-Letter-Truncated"
 
 #: Headers of a line that its dead letter keeps. Others could be instructions to the server.
-_KEPT: Final = ("Log-Host", "Log-File", "Log-Offset", "Log-Truncated", "Content-Encoding")
+_KEPT: Final = (HOST, FILE, OFFSET, CUT, ENCODING)
 #: A header's value is cut here: all of them must fit.
 _MOST_CHARACTERS: Final = 512
 #: How far the clocks of this machine and of the server may differ.
