@@ -1,64 +1,32 @@
-"""The parts of the demo: hosts that write and rotate, a plot, and books that notice what is wrong."""
+"""The demo, and the whole pipeline while its parts are killed: the books balance."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import re
-import threading
-import zlib
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from jetspark import blocking
-from jetspark.shipper.demo.books import Books
+from jetspark.shipper.demo.books import Books, balance
 from jetspark.shipper.demo.hosts import Host, access_line
-from jetspark.shipper.demo.main import run_demo
-from jetspark.shipper.demo.png import write_plot
+from jetspark.shipper.demo.pipeline import DEAD_LETTERS, Pipeline
+from tests.cli.conftest import no_settings, process
+from tests.cli.support import Process
 from tests.pipeline.support import parsed
 from tests.support.waiting import wait_until
 
-
-class StandIn:
-    """Ships whole lines of a host in a thread of the test; `jetspark ship` does that with more care."""
-
-    def __init__(self, host: Host, _: Path, url: str) -> None:
-        self._host = host
-        self._url = url
-        self._read: dict[int, int] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(timeout=30)
-
-    def _run(self) -> None:
-        with blocking.connect(self._url) as connection, connection.jetstream().publisher() as publisher:
-            while not self._stop.wait(0.1):
-                for file in list(self._host.directory.glob("access.log*")):
-                    for line in self._lines(file):
-                        headers = {"Jetspark-Host": self._host.name, "Jetspark-File": file.name}
-                        publisher.send(f"logs.0.{self._host.name}", line, headers=headers)
-
-    def _lines(self, file: Path) -> list[bytes]:
-        try:
-            with file.open("rb") as opened:
-                inode = file.stat().st_ino
-                opened.seek(self._read.get(inode, 0))
-                whole = opened.read().rpartition(b"\n")[0]
-        except FileNotFoundError:  # It was rotated away in this moment, and has another name now.
-            return []
-        if not whole:
-            return []
-        self._read[inode] = self._read.get(inode, 0) + len(whole) + 1
-        return whole.split(b"\n")
+__all__ = ["no_settings", "process"]
 
 
 def test_hosts_write_lines_that_parse_and_rotate_their_logs(session: SparkSession, tmp_path: Path) -> None:
-    host = Host("web1", tmp_path / "web1", rate=2000, rotate_after=300, seed=1)
+    host = Host("web1", tmp_path / "web1", rate=2000, rotate_after=300, seed="1")
     host.start()
     wait_until(lambda: len(list(host.directory.iterdir())) > 2, "rotation")
     host.stop()
@@ -77,31 +45,81 @@ def test_lines_are_the_same_with_the_same_seed() -> None:
     assert first == second
 
 
-def test_a_plot_is_a_png(tmp_path: Path) -> None:
-    write_plot(tmp_path / "plot.png", [([(0, 0), (1, 10), (2, 5)], (255, 0, 0)), ([], (0, 0, 255))])
-    data = (tmp_path / "plot.png").read_bytes()
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
-    size = int.from_bytes(data[33:37])
-    pixels = zlib.decompress(data[41 : 41 + size])
-    assert len(pixels) == height * (1 + 3 * width)
-    assert b"\xff\x00\x00" in pixels
-
-
 def test_books_say_whether_they_balance() -> None:
     def books(**changed: int) -> Books:
         numbers = {"written": 10, "rows": 9, "dead_letters": 1, "duplicates": 0} | changed
-        return Books(**numbers, hosts=(), statuses=())  # type: ignore[arg-type]
+        return Books(**numbers)
 
     assert books().balanced
     assert (books(rows=8).balanced, books(rows=8).lost) == (False, 1)
     assert (books(rows=10, duplicates=1).balanced, books(rows=10, duplicates=1).lost) == (False, 0)
 
 
-def test_a_short_demo_ends_with_books_that_balance(session: SparkSession, tmp_path: Path) -> None:
+#: Seconds; Spark takes some to start, and on a busy machine many.
+SLOW = 300.0
+
+
+@pytest.mark.timeout(900)
+def test_agents_server_and_spark_are_killed_ten_times_and_the_books_balance(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    seed = os.environ.get("JETSPARK_TEST_SEED") or str(random.randrange(1 << 30))
+    print(f"JETSPARK_TEST_SEED={seed}")
+    chance = random.Random(seed)
+    hosts = [
+        Host(name, tmp_path / "hosts" / name, rate=300, rotate_after=400, seed=seed + name)
+        for name in ("web1", "web2", "web3")
+    ]
+    victims = ["agent"] * 4 + ["server"] * 3 + ["job"] * 3
+    chance.shuffle(victims)
+    with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
+        for victim in victims:
+            # One that starts has nothing to lose.
+            wait_until(lambda: pipeline.sample().processed and pipeline.job.last, "rows", SLOW)
+            time.sleep(chance.random() * 2)
+            if victim == "agent":
+                pipeline.kill_agent(chance.randrange(len(hosts)))
+            elif victim == "server":
+                pipeline.kill_server()
+            else:
+                pipeline.kill_job()
+        pipeline.finish(lambda sample: None, timeout=SLOW)
+        table, url = str(pipeline.table), pipeline.server.url
+        books = balance(session, pipeline.last.written, table, url, DEAD_LETTERS)
+    assert books.balanced, f"{books}, JETSPARK_TEST_SEED={seed}"
+    assert books.dead_letters == sum(host.poison for host in hosts)
+    assert dict(books.hosts) == {host.name: host.written - host.poison for host in hosts}
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process], tmp_path: Path) -> None:
     place = tmp_path / "demo"
-    books = run_demo(place, seconds=3, hosts=2, rate=200, kill=False, agent=StandIn, spark=session)
-    assert books.balanced
-    assert {host for host, _ in books.hosts} == {"web1", "web2"}
-    assert books.written > 0
-    assert (place / "throughput_and_lag.png").is_file()
+    ended = process("demo", "--seconds", "3s", "--hosts", 2, "--rate", 200, "--directory", place).end(SLOW)
+    assert (ended.code, ended.err) == (0, "")
+    summary = ended.out[ended.out.index("Lines written") :]
+    assert re.match(
+        r"Lines written ([\d,]+) = rows [\d,]+ \+ dead letters \d+, duplicates 0, after 1 kill", summary
+    )
+    for text in ("Top hosts: web", "Status codes: 200 ", f"Table: {place}/table", f"Plot: {place}/"):
+        assert text in summary
+    assert (place / "throughput_and_lag.png").read_bytes().startswith(b"\x89PNG")
+    # Never over what is there.
+    again = process("demo", "--directory", place).end()
+    assert (again.code, again.err) == (
+        2,
+        f"jetspark: {place} is not empty. Name a directory that is, or none\n",
+    )
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_takes_files_of_the_users(process: Callable[..., Process], tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("one\n\nthree\nfour without an end")
+    (tmp_path / "a.log.1.gz").write_bytes(b"left out")
+    result = process(
+        "demo", "--files", tmp_path / "*.log*", "--format", "raw", "--no-kill", "--json",
+        "--directory", tmp_path / "demo",
+    ).end(SLOW)  # fmt: skip
+    assert (result.code, result.err) == (0, "")
+    books = json.loads(result.out)
+    assert (books["written"], books["rows"], books["dead_letters"], books["balanced"]) == (4, 4, 0, True)
+    assert books["hosts"] == [["local", 4]]

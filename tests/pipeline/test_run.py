@@ -23,8 +23,8 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     pipes: Pipes,
 ) -> None:
     pipes.publish([access_line("web1", number) for number in range(90)])
-    pipes.publish(["poison", b"\xff\x00", "x" * 1_040_000], Log_File="/var/log/a")
-    pipes.publish([access_line("web2", number) for number in range(10)], host="web2", Log_Host=HOSTILE)
+    pipes.publish(["poison", b"\xff\x00", "x" * 1_040_000], Jetspark_File="/var/log/a")
+    pipes.publish([access_line("web2", number) for number in range(10)], host="web2", Jetspark_Host=HOSTILE)
     file = pipes.file()
     (told,) = pipes.run(file)
     assert (told.lines, told.rows, told.dead_letters, told.lag) == (103, 100, 3, 0)

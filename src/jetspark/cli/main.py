@@ -51,6 +51,7 @@ TREE: Final = (
     Row("pause", "jetspark.cli.pause", "The stop button: shippers and consumers pause.", _LOGS),
     Row("resume", "jetspark.cli.resume", "Let what was paused go on.", _LOGS),
     Row("pipeline", "jetspark.cli.pipeline", "The Spark job for logs: check, explain, run.", _LOGS),
+    Row("demo", "jetspark.cli.demo", "The whole log pipeline, for about a minute.", _LOGS),
     Row("events", "jetspark.cli.events", "Watch what JetStream tells about itself.", _OPERATE),
     Row("server", "jetspark.cli.server", "Run a server.", _OPERATE),
     Row("bench", "jetspark.cli.bench", "Measure a server: pub, fetch, latency.", _OPERATE),

@@ -21,7 +21,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.stream_config import StreamConfig
 from jetspark.shipper.agent import Agent, AgentStatus
 from jetspark.shipper.compression import ENCODINGS
-from jetspark.shipper.options import ShipOptions, default_positions
+from jetspark.shipper.options import MAX_LINE, ShipOptions, default_positions
 from jetspark.shipper.watch import COMPRESSED
 
 app = single()
@@ -122,7 +122,7 @@ async def ship(
         positions=positions or default_positions(),
         from_end=from_end,
         once=once or not files,
-        max_line=256 * 1024 if max_line is None else max_line,
+        max_line=MAX_LINE if max_line is None else max_line,
         compress=compress or "",
         window=window,
         close_after=60.0 if close_after is None else close_after,

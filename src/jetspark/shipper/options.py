@@ -15,7 +15,10 @@ from jetspark.shipper.messages import subject_of
 from jetspark.shipper.tail import LEAST_LINE
 from jetspark.shipper.watch import COMPRESSED
 
-__all__ = ["ShipOptions", "default_positions"]
+__all__ = ["MAX_LINE", "ShipOptions", "default_positions"]
+
+#: Bytes at which a line is cut, unless told otherwise.
+MAX_LINE: Final = 256 * 1024
 
 _LARGEST_LINE: Final = 64 * 1024 * 1024
 
@@ -47,7 +50,7 @@ class ShipOptions:
     #: Ship what is there, and end.
     once: bool = False
     #: Bytes at which a line is cut.
-    max_line: int = 256 * 1024
+    max_line: int = MAX_LINE
     #: `gzip`, `zstd`, or empty.
     compress: str = ""
     #: How many messages, and how many bytes of them, are under way at most.

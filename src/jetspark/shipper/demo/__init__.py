@@ -1,1 +1,1 @@
-"""The demo: simulated hosts, agents, a server and the Spark job; it ends with books that balance, or not."""
+"""The demo: hosts that write logs, agents, a server, the Spark job that is killed on the way, the books."""

@@ -1,17 +1,27 @@
-"""Simulated hosts: each writes an access log as a busy web server does, rotates it, and knows what it wrote.
+"""Where the lines of the demo come from: simulated hosts, or files of the user's.
 
-Every line has an id in its query string, `host-number`, so that lines can be told apart later.
+A simulated host writes an access log as a busy web server does, rotates it, and knows what it wrote. Every
+line has an id in its query string, `host-number`, so that lines can be told apart later.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import glob
+import os
 import random
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["Host", "access_line", "poison_line"]
+from jetspark.errors import UsageError
+from jetspark.shipper.lines import split_lines
+from jetspark.shipper.options import MAX_LINE
+from jetspark.shipper.watch import COMPRESSED
+
+__all__ = ["Host", "OwnFiles", "Source", "access_line", "poison_line"]
 
 _PATHS: Final = (
     "/",
@@ -54,14 +64,57 @@ def poison_line(host: str, number: int) -> str:
     return f"worker {number} of {host} exited on signal 11 id={host}-{number}"
 
 
-class Host:
-    """One host with its log. `start` begins a thread; `stop` ends it and says how many lines there are."""
+class Source(Protocol):
+    """Lines of one host."""
 
-    def __init__(self, name: str, directory: Path, *, rate: float, rotate_after: int, seed: int) -> None:
+    name: str
+    #: How many there are until now.
+    written: int
+
+    @property
+    def ship(self) -> Sequence[str]:
+        """What `jetspark ship` is told to ship."""
+
+    def start(self) -> None:
+        """Begin to write."""
+
+    def stop(self) -> None:
+        """Write no more."""
+
+
+class OwnFiles:
+    """Files of the user's, as they are now. Raises `UsageError` when there are none."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.name = "local"
+        self.ship = ("--once", *patterns)
+        found = {
+            os.path.realpath(path)
+            for pattern in patterns
+            for path in glob.iglob(pattern, recursive=True, include_hidden=True)
+            if os.path.isfile(path) and not any(fnmatch.fnmatch(path, each) for each in COMPRESSED)
+        }
+        if not found:
+            raise UsageError(f"no file is {' or '.join(patterns)}", hint="Compressed ones are left out")
+        # Counted as an agent does it: a line that is too long is several.
+        contents = (Path(path).read_bytes() for path in found)
+        self.written = sum(len(split_lines(data, 0, MAX_LINE, final=True)[0]) for data in contents)
+
+    def start(self) -> None:
+        """They are there."""
+
+    def stop(self) -> None:
+        """They stay as they are."""
+
+
+class Host:
+    """One simulated host with its log, which a thread writes."""
+
+    def __init__(self, name: str, directory: Path, *, rate: float, rotate_after: int, seed: str) -> None:
         self.name = name
         self.directory = directory
-        #: What an agent has to follow: the log, and those that were rotated away.
-        self.glob = str(directory / "access.log*")
+        # The log, and those that were rotated away.
+        self.ship = (str(directory / "access.log*"),)
         self.written = 0
         self.poison = 0
         self._rate = rate
@@ -79,7 +132,8 @@ class Host:
     def stop(self) -> None:
         """Write no more."""
         self._stop.set()
-        self._thread.join(timeout=30)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=30)
 
     def _run(self) -> None:
         log = self.directory / "access.log"
