@@ -50,8 +50,8 @@ format: $(DEV) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-demo: $(DEV) ## run the quick start against a server of its own
-	$(PY) examples/quickstart.py $(ARGS)
+demo: $(SPARK) ## run the whole log pipeline for a minute, with a kill on the way (ARGS="--hosts 20", ARGS=--help)
+	scripts/with-java $(PY) -m jetspark demo $(ARGS)
 
 bench: $(BENCH) ## measure jetspark beside its peers (ARGS is passed on)
 	scripts/with-java $(PY) -m bench $(ARGS)
@@ -61,7 +61,7 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) --group build -o requirements/build.lock $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra cli --group dev -c requirements/build.lock \
 	    -o requirements/dev.lock $(ARGS)
-	$(COMPILE) pyproject.toml --extra spark --group spark -c requirements/build.lock \
+	$(COMPILE) pyproject.toml --extra spark --extra demo --group spark -c requirements/build.lock \
 	    -c requirements/dev.lock -o requirements/spark.lock $(ARGS)
 	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
 	    $(COMPILE) pyproject.toml --extra server --extra spark --group dev --group spark \
