@@ -139,6 +139,9 @@ class Ledger:
         if found:
             raise AssertionError("\n".join([self.summary(), *found]))
 
+    def __str__(self) -> str:
+        return f"{self.summary()}, lost though acknowledged: {_some(self.lost) or 'none'}"
+
     def summary(self) -> str:
         """The totals in a line, with the seed."""
         return (

@@ -70,7 +70,7 @@ class Traffic:
             lambda: any(_number(payload) > published for payload in self._ledger.seen[-100:]),
             "messages to flow again",
             None,
-            self._ledger.summary(),
+            self._ledger,
         )
 
     async def stop(self) -> None:
@@ -80,7 +80,7 @@ class Traffic:
         await eventually(lambda: len(self._ledger.acknowledged) > acknowledged, "a last publish")
         self._task.cancel()
         await asyncio.wait([self._task])
-        await eventually(lambda: not self._ledger.lost, "all to be read", None, self._ledger.summary())
+        await eventually(lambda: not self._ledger.lost, "all to be read", None, self._ledger)
 
     async def no_consumers(self) -> None:
         """Wait until nothing is left of the readers on the server."""

@@ -56,7 +56,10 @@ class Watch:
 async def eventually(
     condition: Callable[[], bool], what: str, arrived: asyncio.Event | None = None, details: object = ""
 ) -> None:
-    """Wait until `condition` holds. It is looked at when `arrived` is set, else every few milliseconds."""
+    """Wait until `condition` holds. It is looked at when `arrived` is set, else every few milliseconds.
+
+    `details` go into the error, as they are by then.
+    """
     try:
         async with asyncio.timeout(_LONG):
             while not condition():
