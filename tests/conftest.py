@@ -10,8 +10,11 @@ import pytest_asyncio
 from jetspark.server import Cluster, Server
 from tests.support.certs import Certs, make_certs
 from tests.support.proxy import TCPProxy
+from tests.support.quick_spark import quicken
 
 pytest_plugins = ["jetspark.server.fixtures"]
+
+quicken()
 
 
 @pytest.fixture

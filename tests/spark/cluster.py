@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Self
 
 from pyspark.sql.connect.session import SparkSession
 
-from tests.spark.processes import QUICK_JAVA, Program, quick_home
+from tests.spark.processes import Program
 from tests.spark.support import SPARK_CONF
 from tests.support.jwt import new_identity
+from tests.support.quick_spark import QUICK_JAVA
 
 __all__ = ["SparkCluster"]
 
@@ -25,7 +26,6 @@ _LONG = 120
 _CONF = SPARK_CONF | {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
-    "spark.driver.extraJavaOptions": QUICK_JAVA,
     "spark.executor.extraJavaOptions": QUICK_JAVA,
     "spark.executor.memory": "512m",
     # A function between source and sink gets rows soon, and not all at once.
@@ -43,7 +43,6 @@ class SparkCluster:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._home = quick_home(directory / "home")
         self._stack = ExitStack()
         self.identity = new_identity()
         """A user of NATS, whose seed is in `user.nk` among the files that Spark brings to its processes."""
@@ -91,7 +90,7 @@ class SparkCluster:
         return self._start(name, [self._script("spark-class"), class_name, *place, *arguments], host)
 
     def _script(self, name: str) -> str:
-        return str(self._home / "bin" / name)
+        return str(Path(os.environ["SPARK_HOME"], "bin", name))
 
     def _start(self, name: str, command: list[str], host: str) -> Program:
         directory = self._directory / name
@@ -99,9 +98,7 @@ class SparkCluster:
         program = Program(
             command,
             directory / f"{name}.log",
-            SPARK_HOME=str(self._home),
             SPARK_LOCAL_IP=host,
-            PYSPARK_PYTHON=sys.executable,
             SPARK_DAEMON_JAVA_OPTS=f"{QUICK_JAVA} -Dspark.master.rest.enabled=false",
         )
         self._stack.callback(program.close)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +13,6 @@ from jetspark import blocking
 from jetspark.server import Server
 from tests.spark.cluster import SparkCluster
 from tests.spark.support import SPARK_CONF, Bench
-
-# Spark's workers run this Python, and nothing listens on anything but loopback.
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

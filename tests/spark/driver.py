@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame
 
-from tests.spark.processes import QUICK_JAVA, Program, quick_home
+from tests.spark.processes import Program
 from tests.spark.support import SPARK_CONF, to_parquet
 from tests.support.waiting import wait_until
 
@@ -39,8 +39,7 @@ class Driver:
         job = {"place": str(place), "options": options, "target": target}
         job |= {"go": str(self._go), "running": str(self._running)}
         command = [sys.executable, "-m", "tests.spark.driver", json.dumps(job)]
-        home = quick_home(directory / "home")
-        self.program = Program(command, directory / "driver.log", SPARK_HOME=str(home))
+        self.program = Program(command, directory / "driver.log")
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +82,7 @@ def main(job: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("driver")
-    for key, value in (SPARK_CONF | {"spark.driver.extraJavaOptions": QUICK_JAVA}).items():
+    for key, value in SPARK_CONF.items():
         builder = builder.config(key, value)
     frame = builder.getOrCreate().readStream.format("jetstream").options(**job["options"]).load()
     while not Path(job["go"]).exists():

@@ -7,15 +7,10 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-import pyspark
-
 from jetspark.server.guard import Guarded
 from tests.support.waiting import wait_until
 
-__all__ = ["QUICK_JAVA", "Program", "quick_home"]
-
-#: A JVM that does not run for long is up sooner without the optimising compiler.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+__all__ = ["Program"]
 
 
 def _members(session: int) -> list[int]:
@@ -31,17 +26,6 @@ def _session_of(entry: Path) -> int:
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return 0 if state == b"Z" else int(session)
-
-
-def quick_home(directory: Path) -> Path:
-    """A SPARK_HOME without pyspark.zip, which every Python process would compile anew.
-
-    Without it they import the installed package, and start with half of the work.
-    """
-    directory.mkdir()
-    for name in ("bin", "jars", "sbin"):
-        (directory / name).symlink_to(Path(pyspark.__file__).parent / name)
-    return directory
 
 
 class Program:
