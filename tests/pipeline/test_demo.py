@@ -75,7 +75,8 @@ def test_agents_server_and_spark_are_killed_ten_times_and_the_books_balance(
     with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
         for victim in victims:
             # One that starts has nothing to lose.
-            wait_until(lambda: pipeline.sample().processed and pipeline.job.last, "rows", SLOW)
+            done = pipeline.last.processed
+            wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
             time.sleep(chance.random() * 2)
             if victim == "agent":
                 pipeline.kill_agent(chance.randrange(len(hosts)))
@@ -107,7 +108,7 @@ def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process]
     again = process("demo", "--directory", place).end()
     assert (again.code, again.err) == (
         2,
-        f"jetspark: {place} is not empty. Name a directory that is, or none\n",
+        f"jetspark: {place} is no empty directory. Name one that is, or none\n",
     )
 
 

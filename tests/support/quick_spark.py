@@ -5,14 +5,10 @@ What is set here is inherited by everything that tests start.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
-import pyspark
+from jetspark.shipper.pipeline.spark_home import use_package
 
 __all__ = ["QUICK_JAVA", "quicken"]
 
@@ -22,19 +18,8 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def quicken() -> None:
     """Let every Spark that is started from now on start quickly, with this Python, on loopback only."""
-    os.environ["SPARK_HOME"] = str(_home())
+    os.environ.pop("SPARK_HOME", None)
+    use_package()
     os.environ["SPARK_SUBMIT_OPTS"] = QUICK_JAVA
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-
-
-def _home() -> Path:
-    """A SPARK_HOME without pyspark.zip, which every Python process would compile anew.
-
-    Without it they import the installed package, and start with half of the work.
-    """
-    home = Path(tempfile.mkdtemp(prefix="jetspark-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    for name in ("bin", "jars", "sbin"):
-        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
-    return home

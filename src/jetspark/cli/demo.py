@@ -53,7 +53,10 @@ def demo(
     seconds: Annotated[
         float | None,
         option(
-            "--seconds", metavar="DURATION", parser=checked(duration), help="For how long they write (30s)."
+            "--seconds",
+            metavar="DURATION",
+            parser=checked(duration),
+            help="For how long they write once Spark works (30s).",
         ),
     ] = None,
     files: Annotated[
@@ -112,7 +115,7 @@ def demo(
     _show(run, books, pipeline)
     if not books.balanced:
         raise Failure(
-            f"the books do not balance: {books.lost:,} lines are lost, {books.duplicates:,} twice",
+            f"the books do not balance: {books.lost:,} lines are missing, {books.duplicates:,} there twice",
             f"Everything is in {place}",
         )
 
@@ -126,25 +129,33 @@ def _check_installed() -> None:
 def _place(directory: Path | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="jetspark-demo-"))
-    if directory.is_dir() and any(directory.iterdir()):
-        raise UsageError(f"{directory} is not empty", hint="Name a directory that is, or none")
+    if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        raise UsageError(f"{directory} is no empty directory", hint="Name one that is, or none")
     return directory.absolute()
 
 
 def _watch(pipeline: Pipeline, view: DemoView, seconds: float, *, kill: bool) -> None:
-    """Let it run for so long; on the way, Spark is killed. Then wait until all is processed."""
-    began = time.monotonic()
-    killed = not kill
-    while time.monotonic() < began + seconds or not killed:
-        view.show(pipeline.sample())
-        if not killed and pipeline.last.processed and time.monotonic() > began + seconds / 2:
-            pipeline.kill_job()
-            view.note("Spark was killed, and starts again")
-            killed = True
+    """Let it run for so long once Spark works, and kill it half-way. Then wait until all is processed."""
+    deadline = time.monotonic() + _PATIENCE
+    while not view.show(pipeline.sample()).processed:
+        if time.monotonic() > deadline:
+            raise Error(f"Spark finished no batch in {_PATIENCE:g} s")
         time.sleep(_LOOK)
+    _run_for(seconds / 2, pipeline, view)
+    if kill:
+        pipeline.kill_job()
+        view.note("Spark was killed, and starts again")
+    _run_for(seconds / 2, pipeline, view)
     view.note("the hosts are done, the rest is on its way")
     pipeline.finish(view.show, timeout=_PATIENCE)
     view.note("Spark counts")
+
+
+def _run_for(seconds: float, pipeline: Pipeline, view: DemoView) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        view.show(pipeline.sample())
+        time.sleep(_LOOK)
 
 
 def _balance(pipeline: Pipeline, *, simulated: bool) -> Books:
@@ -174,8 +185,9 @@ def _show(run: Run, books: Books, pipeline: Pipeline) -> None:
         paths = {name: str(path) for name, path in files.items()}
         run.out.value({**dataclasses.asdict(books), "lost": books.lost, "balanced": books.balanced, **paths})
         return
+    equals = "=" if books.balanced else "!="
     run.out.text(
-        f"Lines written {show_count(books.written)} = rows {show_count(books.rows)} + dead letters "
+        f"Lines written {show_count(books.written)} {equals} rows {show_count(books.rows)} + dead letters "
         f"{show_count(books.dead_letters)}, duplicates {show_count(books.duplicates)}, "
         f"after {len(pipeline.killed)} kill of Spark and {pipeline.last.seconds:.0f} s"
     )

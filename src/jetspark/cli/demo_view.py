@@ -54,14 +54,15 @@ class DemoView:
         else:
             self._say(text)
 
-    def show(self, sample: Sample) -> None:
-        """Show how far it is."""
+    def show(self, sample: Sample) -> Sample:
+        """Show how far it is, and return it."""
         if self._live is not None:
             self._live.update(self._table())
         elif sample.seconds >= self._next:
             self._next = sample.seconds + _EVERY
             values = "  ".join(f"{name} {value}" for name, value in self._values())
             self._say(values)
+        return sample
 
     def _say(self, text: str) -> None:
         if not self._out.json:

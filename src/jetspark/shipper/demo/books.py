@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,6 +13,7 @@ from jetspark.shipper.pipeline.targets import DEAD_LETTER_REASON, DEAD_LETTER_SE
 
 __all__ = ["Books", "balance"]
 
+_NO_ROWS: Final = "host string, path string, sequence bigint"
 #: The id of a simulated line, in a path and in what is no access log.
 _ID: Final = r"\bid=([\w-]+)"
 
@@ -48,7 +50,8 @@ def balance(
 
     Simulated lines have ids; others are known by their place in the stream.
     """
-    rows = spark.read.parquet(table)
+    # A job that wrote no row has made no table.
+    rows = spark.read.parquet(table) if Path(table).is_dir() else spark.createDataFrame([], _NO_ROWS)
     letters = spark.read.format("jetstream").options(servers=url, stream=dead_letters).load()
     letters = letters.select("data", *map(_header, (DEAD_LETTER_REASON, DEAD_LETTER_SEQUENCE)))
     if simulated:

@@ -42,6 +42,8 @@ _AGENTS: Final = (
     "curl/8.5.0",
     "Googlebot/2.1 (+http://www.google.com/bot.html)",
 )
+#: One line of so many is none.
+_POISON: Final = 2000
 #: Seconds between two writes.
 _TICK: Final = 0.05
 
@@ -99,6 +101,8 @@ class OwnFiles:
         # Counted as an agent does it: a line that is too long is several.
         contents = (Path(path).read_bytes() for path in found)
         self.written = sum(len(split_lines(data, 0, MAX_LINE, final=True)[0]) for data in contents)
+        if not self.written:
+            raise UsageError(f"there is no line in {' and '.join(patterns)}")
 
     def start(self) -> None:
         """They are there."""
@@ -149,7 +153,7 @@ class Host:
         lines = []
         for _ in range(max(1, round(self._rate * _TICK * self._chance.uniform(0.5, 1.5)))):
             self.written += 1
-            if self._chance.random() < 0.0005:
+            if self.written % _POISON == 137:
                 self.poison += 1
                 lines.append(poison_line(self.name, self.written))
             else:

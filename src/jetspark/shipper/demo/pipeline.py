@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -86,46 +87,41 @@ class Pipeline:
         self.place = place
         self.sources = sources
         self.table = place / "table"
+        self.config = place / "pipeline.toml"
         self.samples: list[Sample] = []
         #: Seconds at which the job was killed.
         self.killed: list[float] = []
         place.mkdir(parents=True, exist_ok=True)
         self.server = Server(store_dir=place / "store")
-        self.config = place / "pipeline.toml"
         self._format = format
-        self._began = 0.0
-        # What agents have shipped that were killed.
+        self._began = time.monotonic()
+        self._stack = ExitStack()
+        # Lines that agents had shipped when they were killed.
         self._shipped = 0
+        self._agent_count = 0
 
     def __enter__(self) -> Self:
-        self.server.start()
-        try:
-            self._nc = blocking.connect(self.server.url, max_reconnect_wait=0.5)
-            self._js = self._nc.jetstream(timeout=30)
-            self._logs = self._js.create_stream(StreamConfig(name=_LOGS, subjects=["logs.>"]))
-            self._letters = self._js.create_stream(StreamConfig(name=DEAD_LETTERS, subjects=["dead.>"]))
+        with ExitStack() as stack:
+            self._stack = stack
+            stack.enter_context(self.server)
+            js = stack.enter_context(blocking.connect(self.server.url)).jetstream(timeout=30)
+            self._logs = js.create_stream(StreamConfig(name=_LOGS, subjects=["logs.>"]))
+            self._letters = js.create_stream(StreamConfig(name=DEAD_LETTERS, subjects=["dead.>"]))
             self.config.write_text(_CONFIG.format(url=self.server.url, format=self._format))
             self._began = time.monotonic()
             # Spark takes its time to start; what is written meanwhile is its first batch.
             self.job = self._start_job()
             self.agents = [self._start_agent(source) for source in self.sources]
             for source in self.sources:
+                stack.callback(source.stop)
                 source.start()
-        except BaseException:
-            self.server.stop()
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for source in self.sources:
-            source.stop()
-        self.job.kill()
-        for agent in self.agents:
-            agent.stop()
-        self._nc.close()
-        self.server.stop()
+        self._stack.close()
 
     # --- what an accident does, and who repairs it
 
@@ -139,7 +135,7 @@ class Pipeline:
         """Kill an agent, and start it again."""
         agent = self.agents[number]
         agent.kill()
-        self._shipped += agent.last["lines"] if agent.last else 0
+        self._shipped += _lines(agent)
         self.agents[number] = self._start_agent(self.sources[number])
 
     def kill_server(self) -> None:
@@ -158,22 +154,21 @@ class Pipeline:
         """Look how far it is. Raises `Error` when the job or an agent has ended by itself."""
         for name, command in (("the Spark job", self.job), *(("an agent", each) for each in self.agents)):
             if command.failed:
-                raise Error(f"{name} ended: {command.complaint()}")
+                raise Error(f"{name} ended: {command.complaint}")
         told = self.job.last
-        shipped = sum(agent.last["lines"] for agent in self.agents if agent.last)
         sample = Sample(
             seconds=time.monotonic() - self._began,
             written=sum(source.written for source in self.sources),
-            shipped=self._shipped + shipped,
+            shipped=self._shipped + sum(map(_lines, self.agents)),
             stored=self._logs.info().state.messages,
-            processed=self.last.processed if told is None else told["reached"],
+            processed=told["reached"] if told else 0,
             dead_letters=self._letters.info().state.messages,
         )
         self.samples.append(sample)
         return sample
 
-    def finish(self, look: Callable[[Sample], None], *, timeout: float) -> None:
-        """Let hosts write no more, wait until everything is processed, and stop the job.
+    def finish(self, look: Callable[[Sample], object], *, timeout: float) -> None:
+        """Let hosts write no more, wait until everything is processed, and stop the job and the agents.
 
         `look` is called now and then. Raises `Error` when it takes longer than `timeout` seconds.
         """
@@ -185,16 +180,34 @@ class Pipeline:
             if time.monotonic() > deadline:
                 raise Error(f"of {sample.written} lines only {sample.processed} were processed in time")
             time.sleep(0.2)
-        look(sample)
-        self.job.stop()
+        for command in (*self.agents, self.job):
+            command.stop()
+        look(self._last_of_all(sample))
+
+    def _last_of_all(self, sample: Sample) -> Sample:
+        """A sample with what the agents said when they ended."""
+        shipped = self._shipped + sum(map(_lines, self.agents))
+        self.samples.append(dataclasses.replace(sample, shipped=shipped))
+        return self.last
 
     def _start_job(self) -> Command:
-        return Command("pipeline", "run", str(self.config), log=self.place / "job.log")
+        return self._kept(Command("pipeline", "run", str(self.config), log=self.place / "job.log"))
 
     def _start_agent(self, source: Source) -> Command:
-        return Command(
+        self._agent_count += 1
+        command = Command(
             *("ship", "--host", source.name, "--server", self.server.url, "--metrics", "500ms"),
             *("--positions", str(self.place / f"positions-{source.name}.json")),
             *source.ship,
-            log=self.place / f"agent-{source.name}.log",
+            log=self.place / f"agent-{source.name}-{self._agent_count}.log",
         )
+        return self._kept(command)
+
+    def _kept(self, command: Command) -> Command:
+        self._stack.callback(command.kill)
+        return command
+
+
+def _lines(agent: Command) -> int:
+    """How many lines it has shipped."""
+    return int(agent.last["lines"]) if agent.last else 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from jetspark.shipper.demo.pipeline import Sample
 
 __all__ = ["draw"]
+
+#: Seconds over which rates are taken: batches come in lumps.
+_SPAN: Final = 3.0
 
 
 def draw(path: Path, samples: Sequence[Sample], killed: Sequence[float]) -> None:
@@ -22,7 +25,7 @@ def draw(path: Path, samples: Sequence[Sample], killed: Sequence[float]) -> None
     seconds = [sample.seconds for sample in samples]
     for name in ("stored", "processed"):
         counts = [getattr(sample, name) for sample in samples]
-        upper.step(seconds[1:], _rates(seconds, counts), where="pre", label=name)
+        upper.plot(seconds, _rates(seconds, counts), label=name)
     upper.set(title="jetspark demo", ylabel="lines per second")
     upper.legend(loc="upper left")
     lower.plot(seconds, [sample.lag for sample in samples], color="tab:red")
@@ -39,5 +42,11 @@ def draw(path: Path, samples: Sequence[Sample], killed: Sequence[float]) -> None
 
 
 def _rates(seconds: Sequence[float], counts: Sequence[int]) -> list[float]:
-    pairs = itertools.pairwise(zip(seconds, counts, strict=True))
-    return [max(more - less, 0) / max(until - since, 1e-6) for (since, less), (until, more) in pairs]
+    """At each moment, how many a second there were in the last few."""
+    rates = []
+    back = 0
+    for now, count in zip(seconds, counts, strict=True):
+        while now - seconds[back] > _SPAN:
+            back += 1
+        rates.append((count - counts[back]) / max(now - seconds[back], _SPAN))
+    return rates

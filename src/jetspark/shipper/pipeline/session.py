@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jetspark.shipper.pipeline.config import Config
+from jetspark.shipper.pipeline.spark_home import use_package
 
 __all__ = ["apply_conf", "start_session"]
 
@@ -36,6 +37,7 @@ def start_session(config: Config, log: Path) -> SparkSession:
     conf = {**_STATIC, **_SQL}
     if config.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        use_package()
         conf |= _LOCAL
     builder = SparkSession.builder.master(config.spark.master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
