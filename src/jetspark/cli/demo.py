@@ -56,7 +56,7 @@ def demo(
             "--seconds",
             metavar="DURATION",
             parser=checked(duration),
-            help="For how long they write once Spark works (30s).",
+            help="For how long they write once Spark works (20s).",
         ),
     ] = None,
     files: Annotated[
@@ -107,7 +107,7 @@ def demo(
             Pipeline(place, sources, format=format or "combined") as pipeline,
             DemoView(run.out, pipeline) as view,
         ):
-            _watch(pipeline, view, 0.0 if files else seconds or 30.0, kill=kill)
+            _watch(pipeline, view, 0.0 if files else seconds or 20.0, kill=kill)
             books = _balance(pipeline, simulated=not files)
         draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
     except Error as error:
