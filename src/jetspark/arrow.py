@@ -53,8 +53,6 @@ SCHEMA_WITHOUT_HEADERS: Final = SCHEMA.remove(SCHEMA.get_field_index("headers"))
 _BEGIN: Final = b"NATS/1.0\r\n"
 _END: Final = b"\r\n\r\n"
 
-_NO_ENTRIES: Final = pa.array([], pa.string()), pa.array([], _VALUES), _HEADERS
-
 #: Tokens of an acknowledgement subject without domain; the sequence is the fourth of them from the end.
 _TOKENS_V1: Final = 9
 
@@ -127,7 +125,9 @@ def _answers(
 def _header_column(blocks: Sequence[bytes]) -> pa.MapArray:
     """The names and values of header blocks. Most have each name once: those are quickly read."""
     if not any(blocks):
-        return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(blocks) + 1), *_NO_ENTRIES)
+        # Made here, because the first array that Arrow makes of a list loads pandas.
+        none = pa.array([], pa.string()), pa.array([], _VALUES), _HEADERS
+        return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(blocks) + 1), *none)
     lines = [
         block[len(_BEGIN) : -len(_END)].split(b"\r\n")
         if block.startswith(_BEGIN) and len(block) > len(_BEGIN) + len(_END)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from jetspark.arrow import record_batch
 from jetspark.errors import DataLoss
 from jetspark.jetstream.losses import OF_THE_WHOLE_STREAM
 from jetspark.jetstream.patience import PATIENCE
@@ -61,6 +60,8 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
             loss(lost, options)
 
     link = link_to(options.connection, patience=PATIENCE)
+    from jetspark.arrow import record_batch  # noqa: PLC0415 - slow to load, and not needed to plan
+
     chunks = read_range(link.js, wanted, subjects=options.subjects, on_loss=on_loss)
     for chunk in link.iterate(chunks):
         yield record_batch(chunk, wanted.stream, headers=options.include_headers)
