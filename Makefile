@@ -10,6 +10,10 @@ DEV     := $(VENV)/.dev-installed
 SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
 
+PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
+# Tests that compute, in Spark. The others mostly wait, so that twice as many can run at a time.
+COMPUTING := tests/spark tests/pipeline tests/test_examples.py
+
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
 SPARKS  := 4.0 4.1 4.2
 MATRIX  := $(SPARKS:%=.venv-spark-%)
@@ -33,7 +37,12 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
 test: $(SPARK) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
-	scripts/with-java $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	$(PYTEST) -n $$((2 * $(WORKERS))) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(PYTEST) -n $(WORKERS) $(COMPUTING) && exit $$without
+else
+	$(PYTEST) -n $(WORKERS) $(ARGS)
+endif
 
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 

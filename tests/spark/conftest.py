@@ -16,7 +16,11 @@ from tests.spark.support import SPARK_CONF, Bench
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before 4.2 pyspark itself forgets to close the socket of every `collect`: that is no error of ours."""
+    """What needs the cluster comes first: then one worker starts it, and the others need not.
+
+    Before 4.2 pyspark itself forgets to close the socket of every `collect`: that is no error of ours.
+    """
+    items.sort(key=lambda item: "spark_cluster" not in getattr(item, "fixturenames", ()))
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))

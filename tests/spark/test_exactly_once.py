@@ -101,7 +101,7 @@ def test_no_row_is_lost_or_doubled_when_the_driver_is_killed_ten_times(
             if number < len(aims):  # The next one is up when this one falls.
                 waiting = drivers.enter_context(Driver(tmp_path, options, name=f"driver{number}"))
             if aim is None:
-                time.sleep(ledger.random.uniform(0, 6))
+                time.sleep(ledger.random.uniform(0, 3))
                 driver.kill()
             else:
                 kill_when(driver, tmp_path, aim, batches=ledger.random.randrange(4) if number > 1 else 0)

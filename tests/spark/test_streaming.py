@@ -269,7 +269,7 @@ def test_stopped_and_started_at_random_nothing_is_lost_or_doubled(
     stream, sink, published, kept = bench.stream(), Sink(), 0, set[str]()
     options = {"startingPosition": "earliest", "maxMessagesPerTrigger": 17, "minPartitions": 3}
     frame = bench.read_stream(spark, stream, **options)
-    for _ in range(5):
+    for _ in range(3):
         count = chance.randrange(1, 60)
         bench.publish(stream, count, first=published + 1)
         new = range(published + 1, published + count + 1)
