@@ -18,6 +18,9 @@ def nothing_left_behind() -> Iterator[None]:
     """No thread survives a test; loops and sockets that do are ResourceWarnings, and so errors."""
     before = set(threading.enumerate())
     yield
+    for thread in set(threading.enumerate()) - before:
+        if isinstance(thread, threading.Timer):  # the test's own, which has done its work
+            thread.join(20)
     assert set(threading.enumerate()) - before == set()
     gc.collect()
 
