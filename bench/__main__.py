@@ -15,6 +15,7 @@ SUITES = {
     "recovery": 100_000,
     "spark": 1_000_000,
     "sink": 500_000,
+    "ship": 1_000_000,
 }
 
 
@@ -26,7 +27,7 @@ def main() -> None:
     parser.add_argument(
         "--messages",
         type=int,
-        help="messages per measurement (100000, spark 1000000, sink 500000); core moves four times as many",
+        help="messages per measurement (100000, spark and ship 1000000, sink 500000; core four times as many)",
     )
     parser.add_argument("--size", type=int, default=128, help="bytes of a message (128)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (5)")

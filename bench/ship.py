@@ -1,20 +1,19 @@
 """One agent that ships a file, beside the windowed publisher it is built on and a raw socket.
 
-`python -m bench.ship [--lines 1000000] [--size 128] [--rounds 3]`. Everybody publishes as many messages of
-the same size to a fresh stream on disk, with message ids. The agent runs as a process of its own, as users
-run it: its time includes the start of the interpreter, reading the file, splitting it, and positions on disk.
+Everybody publishes as many messages of the same size to a fresh stream on disk, with message ids. The agent
+runs as a process of its own, as users run it: its time includes the start of the interpreter, reading the
+file, splitting it, and positions on disk.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 import jetspark
@@ -90,12 +89,13 @@ class Suite:
         return watch.rate(self.lines)
 
 
-async def main(arguments: argparse.Namespace) -> None:
+async def run(arguments: Namespace) -> None:
+    """All ways to bring lines into a stream."""
     with jetspark.server.run() as server, tempfile.TemporaryDirectory() as directory:
         async with jetspark.connect(server.url) as nc:
-            suite = Suite(server, nc.jetstream(), Path(directory), arguments.lines, arguments.size)
+            suite = Suite(server, nc.jetstream(), Path(directory), arguments.messages, arguments.size)
             await compete(
-                f"{arguments.lines:,} lines of {arguments.size} bytes, {WINDOW} under way",
+                f"{arguments.messages:,} lines of {arguments.size} bytes, {WINDOW} under way",
                 [
                     Contender(name, lambda work=work: suite.measured(work))
                     for name, work in (
@@ -108,12 +108,3 @@ async def main(arguments: argparse.Namespace) -> None:
                 peer="publisher",
                 ceiling="raw socket",
             )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m bench.ship", description=__doc__)
-    parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--size", type=int, default=128, help="bytes of a line, without its end (128)")
-    parser.add_argument("--rounds", type=int, default=3)
-    print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
-    asyncio.run(main(parser.parse_args()))
