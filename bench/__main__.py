@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument(
         "--messages",
         type=int,
-        help="messages per measurement (100000, spark and ship 1000000, sink 500000; core four times as many)",
+        help="messages per measurement (100000, spark and ship 1000000, sink 500000; core 4 times that)",
     )
     parser.add_argument("--size", type=int, default=128, help="bytes of a message (128)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (5)")

@@ -80,7 +80,17 @@ class Traffic:
         await eventually(lambda: len(self._ledger.acknowledged) > acknowledged, "a last publish")
         self._task.cancel()
         await asyncio.wait([self._task])
-        await eventually(lambda: not self._ledger.lost, "all to be read", None, self._ledger)
+        try:
+            await eventually(lambda: not self._ledger.lost, "all to be read", None, self._ledger)
+        except AssertionError as error:
+            error.add_note(await self._server_says())
+            raise
+
+    async def _server_says(self) -> str:
+        """What the stream holds, and how far its consumers are."""
+        state = (await self.stream.info()).state
+        consumers = [info async for info in self.stream.consumers()]
+        return "\n".join([f"the stream: {state}", *(f"a consumer: {info}" for info in consumers)])
 
     async def no_consumers(self) -> None:
         """Wait until nothing is left of the readers on the server."""
