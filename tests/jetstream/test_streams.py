@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -21,13 +22,14 @@ from jetspark import (
     UsageError,
     WrongLastSequence,
 )
+from jetspark.jetstream import api
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.stream import Stream
 from jetspark.jetstream.stream_config import RetentionPolicy, StorageType, StreamConfig
 from jetspark.server import User, run
 from jetspark.wire.frames import PubFrame
 from tests.jetstream.support import cut_at, memory
-from tests.support.consuming import until
+from tests.support.consuming import Lossy, until
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
 
@@ -306,6 +308,18 @@ async def test_a_server_that_does_not_answer_ends_in_a_timeout(proxy: TCPProxy) 
         with pytest.raises(Timeout, match="did not answer"):
             await js.get_stream("A")
         proxy.unstall()
+
+
+async def test_a_request_that_is_lost_is_repeated(proxy: TCPProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_SILENCE", 0.2)
+    pattern = re.compile(rb"PUB \$JS\.API\.STREAM\.\S+ \S+ \d+\r\n(.*)\r\n")
+    requests = proxy.client_to_server = Lossy(pattern, lose=1)
+    async with await jetspark.connect(proxy.url) as nc:
+        js = JetStream(nc, timeout=30)
+        stream = await js.create_stream(memory("A", "a"))
+        requests.lose = 2
+        assert (await stream.info()).config.name == "A"
+    assert len(requests.lost) == 2
 
 
 async def test_a_connection_that_breaks_under_a_change_says_so_and_under_a_question_does_not(

@@ -29,17 +29,19 @@ __all__ = ["API", "DEFAULT_PREFIX", "Endpoint"]
 DEFAULT_PREFIX: Final = "$JS.API"
 #: Seconds between tries while nobody answers: a server that starts takes clients before it has JetStream.
 _RETRY_WAIT: Final = 0.25
+#: Seconds of silence after which a safe request is repeated: it may be lost, as when the leader dies with it.
+_SILENCE: Final = 5.0
 
 
 class Endpoint(NamedTuple):
-    """A subject of the API, after the prefix. `safe` ones change nothing and can be asked again."""
+    """A subject of the API, after the prefix. `safe` ones can be asked twice: that changes nothing."""
 
     subject: str
     safe: bool = False
 
 
 ACCOUNT_INFO: Final = Endpoint("INFO", safe=True)
-STREAM_CREATE: Final = Endpoint("STREAM.CREATE.{stream}")
+STREAM_CREATE: Final = Endpoint("STREAM.CREATE.{stream}", safe=True)
 STREAM_UPDATE: Final = Endpoint("STREAM.UPDATE.{stream}")
 STREAM_INFO: Final = Endpoint("STREAM.INFO.{stream}", safe=True)
 STREAM_DELETE: Final = Endpoint("STREAM.DELETE.{stream}")
@@ -134,9 +136,13 @@ class API:
         seconds = self.timeout if timeout is None else timeout
         deadline = loop.time() + seconds
         while True:
+            left = deadline - loop.time()
             try:
-                return await self._request(subject, payload, deadline - loop.time(), while_draining)
+                patience = min(left, _SILENCE) if safe else left
+                return await self._request(subject, payload, patience, while_draining)
             except Timeout:
+                if safe and loop.time() < deadline:
+                    continue
                 raise Timeout(
                     f"JetStream did not answer on {subject!r} within {seconds} s",
                     hint="Check the permissions, `domain`, and whether the cluster has a leader",

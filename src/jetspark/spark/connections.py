@@ -18,7 +18,7 @@ from jetspark.blocking.bridge import Bridge
 from jetspark.blocking.supply import iterate
 from jetspark.core.options import Options
 from jetspark.core.servers import parse_servers
-from jetspark.errors import NoServersError, Timeout
+from jetspark.errors import ConnectionError, Timeout, TLSError
 from jetspark.jetstream.context import JetStream
 from jetspark.spark import log
 from jetspark.spark.options import ConnectionOptions
@@ -76,8 +76,8 @@ def _connect(options: ConnectionOptions, deadline: float) -> Link:
     while True:
         try:
             return Link(options)
-        except (NoServersError, Timeout):
-            if time.monotonic() + _RETRY_WAIT >= deadline:
+        except (ConnectionError, Timeout) as error:
+            if isinstance(error, TLSError) or time.monotonic() + _RETRY_WAIT >= deadline:
                 raise
             time.sleep(_RETRY_WAIT)
 
