@@ -17,8 +17,6 @@ from jetspark import (
     MessageGap,
     MissedHeartbeat,
     PullSubscription,
-    StreamConfig,
-    StreamNotFound,
     SubscriptionClosed,
     Timeout,
     connect,
@@ -47,35 +45,6 @@ def nats_server_options() -> dict[str, object]:
 @pytest.fixture(scope="module")
 def nats_cluster_options() -> dict[str, object]:
     return {}
-
-
-async def cleared(cluster: Cluster) -> None:
-    """The stream of the test before is gone, and all three servers can have a new one.
-
-    A server that was killed in the test before may not be back yet in the eyes of the others.
-    """
-    async with connect(cluster.url) as nc:
-        js = nc.jetstream(timeout=2)
-
-        async def gone() -> bool:
-            try:
-                await js.delete_stream("EVENTS")
-            except StreamNotFound:
-                return True
-            except Error:
-                return False
-            return True
-
-        async def well() -> bool:
-            try:
-                await js.create_stream(StreamConfig(name="PROBE", subjects=["probe"], num_replicas=3))
-                await js.delete_stream("PROBE")
-            except Error:
-                return False
-            return True
-
-        await until(gone, "the stream of the test before to be gone")
-        await until(well, "all servers to be back")
 
 
 async def fetch_for_ever(subscription: PullSubscription, ledger: Ledger) -> None:
@@ -178,7 +147,6 @@ async def test_connections_that_are_cut_cost_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Ledger, kind: str) -> None:
-    await cleared(cluster)
     errors: list[Exception] = []
     async with (
         asyncio.timeout(200),
@@ -213,7 +181,6 @@ async def led(js: JetStream, consumer: str | None = None) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: Ledger, kind: str) -> None:
-    await cleared(cluster)
     errors: list[Exception] = []
     async with (
         asyncio.timeout(200),

@@ -33,7 +33,7 @@ class Traffic:
     async def __aenter__(self) -> Self:
         self.connection = await connect(self._url, reconnect_wait=0.05, max_reconnect_wait=0.2)
         try:
-            # What an earlier test could not delete, without a leader, would know the ids of this one's messages.
+            # One that an earlier test could not delete, for want of a leader, knows the ids of its messages.
             with suppress(StreamNotFound):
                 await patiently(lambda: self.connection.jetstream().delete_stream("EVENTS"))
             self.stream = await self.connection.jetstream(timeout=30).create_stream(self._config)
