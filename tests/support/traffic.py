@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 from jetspark import Connection, Error, StreamConfig, StreamNotFound, connect
-from jetspark.jetstream.patience import patiently
 from jetspark.jetstream.stream import Stream
 from tests.support.consuming import until
 from tests.support.ledger import Ledger
@@ -33,15 +32,26 @@ class Traffic:
     async def __aenter__(self) -> Self:
         self.connection = await connect(self._url, reconnect_wait=0.05, max_reconnect_wait=0.2)
         try:
-            # One that an earlier test could not delete, for want of a leader, knows the ids of its messages.
-            with suppress(StreamNotFound):
-                await patiently(lambda: self.connection.jetstream().delete_stream("EVENTS"))
-            self.stream = await self.connection.jetstream(timeout=30).create_stream(self._config)
+            await until(self._begun, "an empty stream")
         except BaseException:
             await self.connection.close()
             raise
         self._task = asyncio.create_task(self._publish())
         return self
+
+    async def _begun(self) -> bool:
+        """Whether it could be created, after one that an earlier test could not delete for want of a leader.
+
+        That one knows the ids of our messages; and a server that was killed there may not be back yet.
+        """
+        js = self.connection.jetstream()
+        try:
+            with suppress(StreamNotFound):
+                await js.delete_stream("EVENTS")
+            self.stream = await js.create_stream(self._config)
+        except Error:
+            return False
+        return True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
