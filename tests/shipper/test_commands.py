@@ -51,6 +51,9 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     assert "'OTHER' is not STREAM/NAME" in cli.fails("pause", "--consumers", "OTHER", code=2)
     assert "--status only looks" in cli.fails("pause", "--status", "--for", "1m", code=2)
     assert "not found" in cli.fails("pause", "--consumers", "OTHER/nobody", code=4)
+    assert cli.json("pause", "--wait", "0s")["consumers"] == []  # and no trace of it is left
+    assert "not found" in cli.fails("resume", "--shippers", "--consumers", "NONE/*", code=4)
+    assert cli.json("pause", "--status")["shippers"]["paused"] is False  # whatever went wrong then
 
 
 def test_the_button_stops_agents_and_consumers_and_says_who_obeys(

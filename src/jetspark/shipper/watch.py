@@ -82,7 +82,7 @@ class WatchedFiles:
             if fd >= 0 and key in self.files:
                 os.close(fd)
             elif fd >= 0:
-                self._open(path, key, fd)
+                self._follow(path, key, fd)
             if key in self.files:
                 self.files[key].left = None
         seen = {each.key for each in found}
@@ -130,7 +130,7 @@ class WatchedFiles:
             self._refused.add(path)
             self._tell(f"{path} cannot be read: {error.strerror}")
 
-    def _open(self, path: str, key: Key, fd: int) -> None:
+    def _follow(self, path: str, key: Key, fd: int) -> None:
         try:
             position = self._position(path, key, fd)
         except OSError as error:
@@ -151,18 +151,17 @@ class WatchedFiles:
             if key in known:
                 found[key] = _Found(path, key, -1)
                 return
-            fd = os.open(path, _OPEN)
+            opened = _open(path)
         except FileNotFoundError:
             return  # It went while we looked.
         except OSError as error:
             self._cannot_read(path, error)
             return
-        status = os.fstat(fd)  # Under this name there may be another one by now.
-        key = status.st_dev, status.st_ino
-        if key in found or key in known or not stat.S_ISREG(status.st_mode):
-            os.close(fd)
+        # Under this name there may be another one by now.
+        if opened.key in found or opened.key in known:
+            os.close(opened.fd)
         else:
-            found[key] = _Found(path, key, fd)
+            found[opened.key] = opened
 
     def _find_renamed(self, position: Position, found: dict[Key, _Found]) -> None:
         """What was renamed while no agent ran is read to its end, though no pattern finds it."""
@@ -170,18 +169,20 @@ class WatchedFiles:
             with os.scandir(Path(position.path).parent) as entries:
                 for entry in entries:
                     if entry.inode() == position.inode and entry.is_file(follow_symlinks=False):
-                        fd = os.open(entry.path, _OPEN | os.O_NOFOLLOW)
-                        status = os.fstat(fd)
-                        key = status.st_dev, status.st_ino
-                        same = key == position.key or position.head
-                        more = status.st_size > position.offset
-                        if same and more and key not in found and is_same(fd, position):
-                            found[key] = _Found(entry.path, key, fd)
-                        else:
-                            os.close(fd)
+                        self._take_renamed(_open(entry.path, os.O_NOFOLLOW), position, found)
                         return
         except OSError:
             return  # The directory is gone, too.
+
+    def _take_renamed(self, opened: _Found, position: Position, found: dict[Key, _Found]) -> None:
+        try:
+            known = opened.key == position.key or position.head
+            more = os.fstat(opened.fd).st_size > position.offset
+            if known and more and opened.key not in found and is_same(opened.fd, position):
+                found[opened.key] = opened
+        finally:
+            if found.get(opened.key) is not opened:
+                os.close(opened.fd)
 
     def _position(self, path: str, key: Key, fd: int) -> Position:
         known = self._positions.entries.get(key)
@@ -204,3 +205,16 @@ class WatchedFiles:
             if entry.inode == key[1] and entry.head and entry.key not in self.files and is_same(fd, entry):
                 return entry
         return None
+
+
+def _open(path: str, flags: int = 0) -> _Found:
+    """Open a regular file. Raises `OSError`."""
+    fd = os.open(path, _OPEN | flags)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(path)  # as it was
+    except BaseException:
+        os.close(fd)
+        raise
+    return _Found(path, (status.st_dev, status.st_ino), fd)
