@@ -185,9 +185,21 @@ async def test_an_agent_with_nothing_under_way_ends_though_the_server_is_away(
         js = nc.jetstream()
         stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
         write(logs / "a.log", 1, 10)
-        async with shipping(js, stream, logs, control=True, grace=600.0):
+
+        async def disconnected() -> bool:
+            return not nc.connected
+
+        async with shipping(js, stream, logs, control=True, grace=600.0) as running:
             await stored(stream, 10)
             server.kill()
+            await until(disconnected, "the end of the connection")
+            write(logs / "a.log", 11, 20)
+
+            async def waits() -> bool:
+                return running.agent.status().behind == 0
+
+            await until(waits, "lines that wait for a connection")
+        assert running.agent.status().under_way == 0
         server.start()
 
 

@@ -433,19 +433,3 @@ async def test_what_does_not_change_is_not_read(
         append(logs / "new.log", "mark\n")
         await stored(stream, 3)
         assert {path.name for path in reads[before:]} == {"new.log"}
-
-
-async def test_positions_of_files_that_are_there_outlive_a_clock_that_jumps(
-    js: JetStream, stream: Stream, logs: Path
-) -> None:
-    append(logs / "a.log", "one\n")
-    append(logs / "gone.log", "one\n")
-    await ship_once(js, stream, logs)
-    (logs / "gone.log").unlink()
-    positions = json.loads((logs / "positions.json").read_bytes())
-    for entry in positions["files"]:
-        entry["seen"] -= 8 * 86400
-    (logs / "positions.json").write_text(json.dumps(positions))
-    assert (await ship_once(js, stream, logs)).agent.status().lines == 0
-    entries = json.loads((logs / "positions.json").read_bytes())["files"]
-    assert [Path(entry["path"]).name for entry in entries] == ["a.log"]

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import jetspark
 from jetspark import JetStream, Stream, StreamConfig
-from jetspark.server import Server
+from jetspark.server import Server, run
 from jetspark.shipper.control import set_switch
 from tests.cli.support import Process
 from tests.shipper.support import lines_of, ship_once, shipping, stored, until
@@ -108,24 +106,32 @@ async def test_a_second_crash_forgets_nothing_of_the_first(server: Server, logs:
         assert sorted(await lines_of(stream)) == sorted([*TEXT, b"other"])
 
 
-@pytest.mark.parametrize("kind", ["work queue", "no permission"])
-async def test_a_stream_that_cannot_be_read_is_protected_by_its_window(
-    server: Server, logs: Path, kind: str
-) -> None:
+async def test_a_stream_that_keeps_nothing_is_protected_by_its_window(server: Server, logs: Path) -> None:
     (logs / "a.log").write_bytes(b"\n".join(TEXT) + b"\n")
     async with jetspark.connect(server.url) as nc:
-        js = nc.jetstream(timeout=0.3)
-        retention = "workqueue" if kind == "work queue" else "limits"
-        stream = await js.create_stream(
-            StreamConfig(name="LOGS", subjects=["logs.>"], retention=retention, deny_delete=False)
-        )
-        began = (await stream.info()).created.timestamp()
-        await ship_once(js, stream, logs)
-        crash(logs, began)
-        if kind == "no permission":
-            js.api.prefix = "$JS.elsewhere.API"
-        running = await ship_once(js, stream, logs)
-        js.api.prefix = "$JS.API"
-        assert ["read back" in note for note in running.notes] == [True]
-        assert running.agent.status().duplicates == 2000
-        assert (await stream.info()).state.messages == 2000
+        js = nc.jetstream()
+        config = StreamConfig(name="LOGS", subjects=["logs.>"], retention="workqueue")
+        stream = await js.create_stream(config)
+        await ship_and_crash(js, stream, logs)
+
+
+async def test_a_stream_that_may_not_be_read_is_protected_by_its_window(logs: Path) -> None:
+    (logs / "a.log").write_bytes(b"\n".join(TEXT) + b"\n")
+    config = """authorization { users = [
+        { user: u, password: p, permissions: { publish: { deny: ["$JS.API.STREAM.MSG.GET.>"] } } } ] }"""
+    with run(config=config) as server:
+        async with await jetspark.connect(server.url, user="u", password="p") as nc:
+            js = nc.jetstream()
+            stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
+            await ship_and_crash(js, stream, logs)
+
+
+async def ship_and_crash(js: JetStream, stream: Stream, logs: Path) -> None:
+    """Ship twice; the second time the agent can read nothing back."""
+    began = (await stream.info()).created.timestamp()
+    await ship_once(js, stream, logs)
+    crash(logs, began)
+    running = await ship_once(js, stream, logs)
+    assert ["read back" in note for note in running.notes] == [True]
+    assert running.agent.status().duplicates == 2000
+    assert (await stream.info()).state.messages == 2000

@@ -200,7 +200,9 @@ class Agent:
         try:
             await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
             patience = min(time.monotonic() + _MOMENT, self._deadline)
-            while not task.done() and time.monotonic() < (patience if self._row.idle else self._deadline):
+            while not task.done() and time.monotonic() < (
+                self._deadline if self._row.under_way else patience
+            ):
                 await asyncio.wait((task,), timeout=0.05)
             if task.done():
                 task.result()
