@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import os
 import subprocess
 import sys
 import threading
@@ -265,6 +266,23 @@ async def test_a_line_that_a_crash_has_torn_is_mended(js: JetStream, stream: Str
     await publish(js, stream, "h", 1, 2)
     await Running(js, await make(stream), LogFiles(tmp_path), once=True).end()
     assert lines(tmp_path / "h.log") == expected("h", 0, 2)
+
+
+def test_a_file_that_is_whole_is_not_read_to_append_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        sizes.append(size)
+        return pread(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    files = LogFiles(tmp_path)
+    for _ in range(3):
+        files.append("h", [b"x" * 1000])
+    assert sum(sizes) <= 3
 
 
 def test_lines_that_fit_are_kept_when_the_others_do_not(small_disk: Path) -> None:

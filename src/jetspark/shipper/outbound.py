@@ -151,7 +151,8 @@ class Outbound:
 
     def _store(self, piece: _Piece, number: int) -> _Piece:
         """So many lines of a piece are stored; the rest of it."""
-        size = sum(line.size for line in piece.lines[:number])
+        whole = piece.file is not None and number == len(piece.lines)
+        size = len(piece.data) if whole else sum(line.size for line in piece.lines[:number])
         offset, tail = piece.offset + size, tail_of(piece.tail, piece.data[:size])
         if piece.file is not None:
             piece.file.store(offset, tail)
