@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from jetspark.errors import UsageError
 from jetspark.shipper.harvest import Harvest
 from jetspark.shipper.positions import Positions
 from jetspark.shipper.tail import TailedFile
+from jetspark.shipper.watch import WatchedFiles
 from tests.shipper.support import lines_of, read_all, ship_once, shipping, stored, until
 
 
@@ -119,6 +121,23 @@ async def test_a_file_that_is_renamed_within_the_pattern_is_not_shipped_twice(
         append(logs / "a.log", "two\n")
         await stored(stream, 2)
     await ship_once(js, stream, logs, patterns=patterns)
+    assert await lines_of(stream) == [b"one", b"two"]
+
+
+async def test_a_file_that_is_renamed_while_somebody_looks_stays_before_its_successor(
+    js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, find = logs / "a.log", WatchedFiles._find
+    append(path, "one\n")
+
+    def late(self: WatchedFiles, name: str, *others: Any) -> None:
+        if name == str(path) and not (logs / "a.log.1").exists():
+            path.rename(logs / "a.log.1")  # when the names were listed, and before it is looked at
+            append(path, "two\n")
+        find(self, name, *others)
+
+    monkeypatch.setattr(WatchedFiles, "_find", late)
+    await ship_once(js, stream, logs, patterns=[str(logs / "a.log*")])
     assert await lines_of(stream) == [b"one", b"two"]
 
 

@@ -87,6 +87,23 @@ async def test_what_is_read_back_is_not_shipped_and_what_is_new_is(
     assert positions_of(logs)["since"] is None
 
 
+async def test_a_file_that_comes_back_later_is_known_all_the_same(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    await stream.update(stream.config.replace(duplicate_window=0.1))
+    (logs / "a.log").write_bytes(b"\n".join(TEXT) + b"\n")
+    began = (await stream.info()).created.timestamp()
+    await ship_once(js, stream, logs)
+    await window_is_over(js, stream)
+    crash(logs, began)
+    (logs / "a.log").rename(logs.parent / "elsewhere")  # as on a disk that is not there yet
+    (logs / "b.log").write_bytes(b"other\n")
+    await ship_once(js, stream, logs)
+    (logs.parent / "elsewhere").rename(logs / "a.log")
+    await ship_once(js, stream, logs)
+    assert await lines_of(stream) == [*TEXT, b"other"]
+
+
 async def test_a_second_crash_forgets_nothing_of_the_first(server: Server, logs: Path) -> None:
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()

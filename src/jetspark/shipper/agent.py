@@ -87,6 +87,7 @@ class Agent:
         #: When it ends whatever is under way, by the monotonic clock.
         self._deadline = 0.0
         self._saving = asyncio.Lock()
+        self._told_unreadable = False
         self._last_status: AgentStatus | None = None
 
     def stop(self) -> None:
@@ -199,10 +200,10 @@ class Agent:
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-            patience = min(time.monotonic() + _MOMENT, self._deadline)
-            while not task.done() and time.monotonic() < (
-                self._deadline if self._row.under_way else patience
-            ):
+            moment = min(time.monotonic() + _MOMENT, self._deadline)
+            while not task.done():
+                if time.monotonic() >= (self._deadline if self._row.under_way else moment):
+                    break
                 await asyncio.wait((task,), timeout=0.05)
             if task.done():
                 task.result()
@@ -248,7 +249,7 @@ class Agent:
             if read or self._watched.unsaved or self._gate.closed:
                 continue
             if self._row.idle:
-                self._known.clear()  # All files are read, so it was passed, or its file is gone.
+                self._known.forget(file.position for file in self._watched.files.values())
             if self._options.once:
                 return
             await self._pause(self._options.poll)
@@ -265,10 +266,12 @@ class Agent:
                 except Error as error:
                     tries += 1
                     if connection.connected and (tries >= _TRIES or not is_passing(error)):
-                        self._tell(
-                            "what the stream has cannot be read back, only its duplicate_window keeps lines "
-                            f"from being stored twice: {error}"
-                        )
+                        if not self._told_unreadable:
+                            self._tell(
+                                "what the stream has cannot be read back, only its duplicate_window keeps "
+                                f"lines from being stored twice: {error}"
+                            )
+                        self._told_unreadable = True
                         self._known.clear()
                         return
             self._check_connection()

@@ -8,7 +8,7 @@ the stream covers both for a while; this does for as long as the messages are th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -44,15 +44,21 @@ class StoredIds:
         self.since: float | None = None
         self._next = 0
 
-    def discard(self, ids: Iterable[str]) -> None:
+    def discard(self, ids: Sequence[str]) -> None:
         """These are before a position now."""
         if self.ids and ids:
             self.ids.difference_update(ids)
             if not self.ids:
                 self.clear()
 
+    def forget(self, positions: Iterable[Position]) -> None:
+        """The files of these positions are read to their ends: what is left of them is not asked for."""
+        if self.ids:
+            prefixes = {id_prefix(self._host, each.identity) for each in positions}
+            self.discard([each for each in self.ids if _prefix_of(each) in prefixes])
+
     def clear(self) -> None:
-        """Everything is before a position, or will never be asked for."""
+        """There are no such lines, or nobody can say which."""
         self.ids.clear()
         self.since, self._next = None, 0
 
@@ -63,9 +69,9 @@ class StoredIds:
         """
         offsets = {id_prefix(self._host, each.identity): each.offset for each in positions if each.head}
         self.ids = {each for each in self.ids if _is_behind(each, offsets)}
-        names = [name async for name in self._js.stream_names(subject=self._subject)]
-        if self.since is not None and names:
-            await self._read(names[0], offsets, self.since)
+        if self.since is not None and offsets:
+            async for stream in self._js.stream_names(subject=self._subject):
+                await self._read(stream, offsets, self.since)
         if not self.ids:
             self.clear()
 
@@ -116,9 +122,13 @@ def _id_of(message: JetStreamMsg) -> str:
         return ""  # It is none of ours.
 
 
+def _prefix_of(msg_id: str) -> str:
+    return msg_id[: msg_id.rfind("-") + 1]
+
+
 def _is_behind(msg_id: str, offsets: dict[str, int]) -> bool:
     """Whether it is the id of a line that begins at one of these offsets, or after it."""
-    before, dash, place = msg_id.rpartition("-")
-    offset = offsets.get(before + dash)
-    number = place.partition("+")[0]
+    prefix = _prefix_of(msg_id)
+    offset = offsets.get(prefix)
+    number = msg_id[len(prefix) :].partition("+")[0]
     return offset is not None and number.isdecimal() and len(number) < 20 and int(number) >= offset

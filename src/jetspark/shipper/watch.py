@@ -23,6 +23,9 @@ __all__ = ["COMPRESSED", "WatchedFiles"]
 
 #: What rotation leaves behind compressed is no text.
 COMPRESSED: Final = ("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.lz4")
+#: How often it is looked again when there were new files: one that is renamed between the list of names and
+#: the look at it is found under neither name, and its successor must not be shipped before it.
+_LOOKS: Final = 4
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -64,10 +67,14 @@ class WatchedFiles:
         """Find files. For a thread: it changes nothing here, and `take` takes what it returns."""
         known = set(self.files)
         found: dict[Key, _Found] = {}
-        for pattern in self._patterns:
-            for path in glob.iglob(pattern, recursive=True, include_hidden=True):
-                if not self._is_excluded(path):
-                    self._find(path, found, known)
+        for _ in range(_LOOKS):
+            before = len(found.keys() - known)
+            for pattern in self._patterns:
+                for path in glob.iglob(pattern, recursive=True, include_hidden=True):
+                    if not self._is_excluded(path):
+                        self._find(path, found, known)
+            if len(found.keys() - known) == before:
+                break
         if self._first:
             for position in list(self._positions.entries.values()):
                 if position.key not in found and not position.deleted:
