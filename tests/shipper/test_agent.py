@@ -1,7 +1,8 @@
-"""The agent and what it ships to: streams that refuse, servers that go, the switch."""
+"""The agent and what it ships to: streams that refuse, servers that go."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import jetspark
 from jetspark import JetStream, Stream, StreamConfig
 from jetspark.errors import NoStreamForSubject, PublishError, UsageError
 from jetspark.server import Server
-from jetspark.shipper.control import read_state, set_switch
 from jetspark.shipper.options import ShipOptions
 from tests.shipper.support import lines_of, ship_once, shipping, stored, until
 
@@ -125,66 +125,82 @@ async def test_memory_is_bounded_by_the_window(server: Server, logs: Path) -> No
             assert running.agent.status().under_way <= 500
 
 
-async def test_a_paused_agent_publishes_nothing_and_then_everything(server: Server, logs: Path) -> None:
-    async with jetspark.connect(server.url) as nc:
-        js = nc.jetstream()
-        stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
+async def test_a_stream_that_is_full_for_a_line_gets_the_others_once(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    await stream.update(stream.config.replace(max_bytes=6000, discard="new", duplicate_window=0.1))
+    (logs / "a.log").write_text("x" * 3000 + "\n" + "y" * 3000 + "\nsmall\n")
+    async with shipping(js, stream, logs) as running:
 
-        async def report(state: str, obeys: int) -> None:
-            async def said() -> bool:
-                agents = (await read_state(js)).agents
-                return [(agent.state, agent.obeys >= obeys) for agent in agents] == [(state, True)]
+        async def refused_again_and_again() -> bool:
+            return len(running.notes) >= 2  # in between the window of the stream is over
 
-            await until(said, f"an agent that is {state}")
-
-        async with shipping(js, stream, logs, control=True):
-            write(logs / "a.log", 1, 100)
-            await stored(stream, 100)
-            switch = await set_switch(js, paused=True)
-            await report("paused", switch.sequence)
-            write(logs / "a.log", 101, 200)
-            # Another word: when it is obeyed, the agent has had the time to look at its files, and has not.
-            switch = await set_switch(js, paused=True)
-            await report("paused", switch.sequence)
-            assert (await stream.info()).state.messages == 100
-            switch = await set_switch(js, paused=False)
-            await report("shipping", switch.sequence)
-            await stored(stream, 200)
-        await report("stopped", switch.sequence)
-        assert await lines_of(stream) == [b"w-%d" % number for number in range(1, 201)]
+        await until(refused_again_and_again, "two refusals")
+        assert [line[:5] for line in await lines_of(stream)] == [b"xxxxx", b"small"]
+        await stream.update(stream.config.replace(max_bytes=-1))
+        await stored(stream, 3)
+    assert [line[:5] for line in await lines_of(stream)] == [b"xxxxx", b"small", b"yyyyy"]
+    assert running.agent.status().lines == 3
 
 
-async def test_an_agent_that_comes_late_obeys_and_goes_on_when_the_time_is_over(
+async def test_what_a_refused_row_has_stored_is_noted_to_the_line(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    await stream.update(stream.config.replace(max_msgs=10, discard="new"))
+    write(logs / "a.log", 1, 30)
+    with pytest.raises(PublishError):
+        await ship_once(js, stream, logs)
+    (entry,) = json.loads((logs / "positions.json").read_bytes())["files"]
+    assert entry["offset"] == len("".join(f"w-{number}\n" for number in range(1, 11)))
+    await stream.update(stream.config.replace(max_msgs=-1))
+    await ship_once(js, stream, logs)
+    assert await lines_of(stream) == [b"w-%d" % number for number in range(1, 31)]
+
+
+async def test_a_file_that_is_rotated_away_while_the_stream_is_silent_is_not_lost(
     server: Server, logs: Path
 ) -> None:
-    from datetime import UTC, datetime, timedelta
+    path = logs / "app.log"
+    async with jetspark.connect(server.url) as nc:
+        js = nc.jetstream()
+        stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
+        write(path, 1, 1)
+        async with shipping(js, stream, logs, window=10, patterns=[str(path)]) as running:
+            await stored(stream, 1)
+            server.pause()
+            write(path, 2, 100)  # more than the window takes
+            for number in (1, 2):
+                path.rename(logs / f"app.log.{number}")
+                write(path, 100 + number, 100 + number)
+                await running.follows(1 + number)
+            server.resume()
+            await stored(stream, 102)
+        assert await lines_of(stream) == [b"w-%d" % number for number in range(1, 103)]
 
+
+async def test_an_agent_with_nothing_under_way_ends_though_the_server_is_away(
+    server: Server, logs: Path
+) -> None:
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()
         stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
         write(logs / "a.log", 1, 10)
-        await set_switch(js, paused=True, until=datetime.now(UTC) + timedelta(seconds=1.5))
-        async with shipping(js, stream, logs, control=True) as running:
-            await running.says("paused")
-            assert (await stream.info()).state.messages == 0
-            await stored(stream, 10)
 
+        async def disconnected() -> bool:
+            return not nc.connected
 
-async def test_the_switch_is_watched_through_a_restart(server: Server, logs: Path) -> None:
-    async with jetspark.connect(server.url) as nc:
-        js = nc.jetstream()
-        stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
-        write(logs / "a.log", 1, 10)
-        async with shipping(js, stream, logs, control=True) as running:
+        async with shipping(js, stream, logs, control=True, grace=600.0) as running:
             await stored(stream, 10)
-            server.restart()
-            await set_switch(js, paused=True)
-            await running.says("paused")
-            server.restart()
-            await set_switch(js, paused=False)
-            await running.says("going on")
+            server.kill()
+            await until(disconnected, "the end of the connection")
             write(logs / "a.log", 11, 20)
-            await stored(stream, 20)
+
+            async def waits() -> bool:
+                return running.agent.status().behind == 0
+
+            await until(waits, "lines that wait for a connection")
+        assert running.agent.status().under_way == 0
+        server.start()
 
 
 @pytest.mark.parametrize(

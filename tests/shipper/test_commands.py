@@ -41,11 +41,19 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     line = cli.fails("consume-logs", "OTHER", tmp_path / "out", "--once", "--ack-all", code=2)
     assert "acknowledges explicit, not all" in line
     assert "less than --ack-wait" in cli.fails(
-        "consume-logs", "OTHER", tmp_path / "out", "--ack-all", "--ack-interval", "60s", code=2
+        "consume-logs", "OTHER", tmp_path, "--ack-all", "--consumer", "n", "--ack-interval", "60s", code=2
     )
+    cli("consumer", "add", "OTHER", "short", "--ack", "all", "--wait", "1s")
+    line = cli.fails(
+        "consume-logs", "OTHER", tmp_path, "--ack-all", "--consumer", "short", "--ack-interval", "2s", code=2
+    )
+    assert "less than the ack_wait of consumer short, 1 s" in line
     assert "'OTHER' is not STREAM/NAME" in cli.fails("pause", "--consumers", "OTHER", code=2)
     assert "--status only looks" in cli.fails("pause", "--status", "--for", "1m", code=2)
     assert "not found" in cli.fails("pause", "--consumers", "OTHER/nobody", code=4)
+    assert cli.json("pause", "--wait", "0s")["consumers"] == []  # and no trace of it is left
+    assert "not found" in cli.fails("resume", "--shippers", "--consumers", "NONE/*", code=4)
+    assert cli.json("pause", "--status")["shippers"]["paused"] is False  # whatever went wrong then
 
 
 def test_the_button_stops_agents_and_consumers_and_says_who_obeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import jetspark
 from jetspark.server import Server
 from tests.cli.support import Process
-from tests.shipper.support import read_all, stored
+from tests.shipper.support import read_all, stored, until
 from tests.support.ledger import Ledger
 
 KILLS = 6
@@ -119,6 +120,45 @@ async def test_standard_input_is_shipped_to_its_end(server: Server, process: Cal
         messages = await read_all(await nc.jetstream().get_stream("LOGS"))
     assert [message.data for message in messages] == [b"one", b"two", b"without an end"]
     assert {message.headers["Jetspark-File"] for message in messages} == {"-"}
+
+
+async def test_a_line_of_standard_input_that_the_server_would_not_take_is_cut(
+    server: Server, process: Callable[..., Process]
+) -> None:
+    running = process("ship", "--create", "LOGS", "--json", "--max-line", "2MB", stdin=subprocess.PIPE)
+    assert running.popen.stdin is not None
+    running.popen.stdin.write(b"one\n" + b"x" * 1_500_000 + b"\nlast\n")
+    result = running.end()
+    assert (result.code, result.err) == (0, "")
+    assert (result.records[-1]["lines"], result.records[-1]["bytes"]) == (4, 1_500_010)
+
+
+async def test_a_pipe_that_does_not_block_is_waited_for(
+    server: Server, process: Callable[..., Process]
+) -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    running = process("ship", "--create", "LOGS", "--json", "--metrics", "0", stdin=ours)
+    os.close(ours)
+    os.write(theirs, b"one\n")
+    async with jetspark.connect(server.url) as nc:
+
+        async def is_there() -> bool:
+            return "LOGS" in [name async for name in nc.jetstream().stream_names()]
+
+        await until(is_there, "the stream")
+        await stored(await nc.jetstream().get_stream("LOGS"), 1)
+    os.write(theirs, b"two\n")
+    os.close(theirs)
+    assert running.end().records[-1]["lines"] == 2
+
+
+def test_standard_input_that_is_broken_is_no_end_of_it(
+    server: Server, process: Callable[..., Process]
+) -> None:
+    with open(os.devnull, "wb") as only_for_writing:
+        result = process("ship", "--create", "LOGS", stdin=only_for_writing).end()
+    assert (result.code, result.err) == (1, "jetspark: standard input cannot be read: Bad file descriptor\n")
 
 
 async def test_a_pipe_that_says_nothing_does_not_keep_the_agent(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jetspark import JetStream, Stream
 from jetspark.errors import UsageError
-from tests.shipper.support import lines_of, read_all, ship_once, shipping, stored
+from jetspark.shipper.harvest import Harvest
+from jetspark.shipper.positions import Positions
+from jetspark.shipper.tail import TailedFile
+from jetspark.shipper.watch import WatchedFiles
+from tests.shipper.support import lines_of, read_all, ship_once, shipping, stored, until
 
 
 def append(path: Path, text: str | bytes) -> None:
@@ -114,6 +121,23 @@ async def test_a_file_that_is_renamed_within_the_pattern_is_not_shipped_twice(
         append(logs / "a.log", "two\n")
         await stored(stream, 2)
     await ship_once(js, stream, logs, patterns=patterns)
+    assert await lines_of(stream) == [b"one", b"two"]
+
+
+async def test_a_file_that_is_renamed_while_somebody_looks_stays_before_its_successor(
+    js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, find = logs / "a.log", WatchedFiles._find
+    append(path, "one\n")
+
+    def late(self: WatchedFiles, name: str, *others: Any) -> None:
+        if name == str(path) and not (logs / "a.log.1").exists():
+            path.rename(logs / "a.log.1")  # when the names were listed, and before it is looked at
+            append(path, "two\n")
+        find(self, name, *others)
+
+    monkeypatch.setattr(WatchedFiles, "_find", late)
+    await ship_once(js, stream, logs, patterns=[str(logs / "a.log*")])
     assert await lines_of(stream) == [b"one", b"two"]
 
 
@@ -298,3 +322,133 @@ async def test_a_hostile_file_name_stays_in_its_header(js: JetStream, stream: St
     (message,) = await read_all(stream)
     assert message.headers["Jetspark-File"].endswith("/x\\x0d\\x0aNats-Msg-Id: y\\xff.log")
     assert message.headers.get_all("Nats-Msg-Id")[0].startswith("web1-")
+
+
+async def test_what_begins_at_its_end_does_so_the_first_time_only(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    append(logs / "a.log", "before\n")
+    await ship_once(js, stream, logs, from_end=True)
+    (logs / "a.log").rename(logs / "a.log.1")
+    append(logs / "a.log", "while no agent ran\n")
+    await ship_once(js, stream, logs, from_end=True)
+    assert await lines_of(stream) == [b"while no agent ran"]
+
+
+async def test_a_last_line_that_grows_after_a_crash_is_not_taken_for_the_short_one(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    append(logs / "a.log", "one\n")
+    await ship_once(js, stream, logs)
+    before = (logs / "positions.json").read_bytes()
+    append(logs / "a.log", "abc")
+    await ship_once(js, stream, logs)
+    (logs / "positions.json").write_bytes(before)  # as one leaves it who dies before the save
+    append(logs / "a.log", "def\n")
+    await ship_once(js, stream, logs)
+    assert await lines_of(stream) == [b"one", b"abc", b"abcdef"]
+
+
+async def test_a_disk_that_gets_another_number_keeps_its_files(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    append(logs / "a.log", "one\n")
+    append(logs / "b.log", "other\n")
+    await ship_once(js, stream, logs)
+    (logs / "b.log").rename(logs / "b.log.1")
+    append(logs / "b.log.1", "late\n")
+    for _ in range(2):  # at each boot
+        positions = json.loads((logs / "positions.json").read_bytes())
+        for entry in positions["files"]:
+            entry["device"] += 1
+        (logs / "positions.json").write_text(json.dumps(positions))
+        append(logs / "a.log", "more\n")
+        assert (await ship_once(js, stream, logs)).agent.status().duplicates == 0
+    messages = await read_all(stream)
+    assert sorted(message.data for message in messages) == [b"late", b"more", b"more", b"one", b"other"]
+    more = [message.headers["Nats-Msg-Id"] for message in messages if message.data == b"more"]
+    assert len({each.rpartition("-")[0] for each in more}) == 1  # the number in the ids stays
+
+
+async def test_a_file_that_cannot_be_read_concerns_nobody_else(
+    js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(logs / "bad.log", "one\n")
+    append(logs / "good.log", "one\n")
+    bad, pread, fstat = (logs / "bad.log").stat().st_ino, os.pread, os.fstat
+
+    def broken_read(fd: int, size: int, offset: int) -> bytes:
+        if fstat(fd).st_ino == bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pread(fd, size, offset)
+
+    def broken_state(fd: int) -> os.stat_result:
+        status = fstat(fd)
+        if status.st_ino == bad:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return status
+
+    async with shipping(js, stream, logs) as running:
+        await stored(stream, 2)
+        for number, (name, broken) in enumerate((("pread", broken_read), ("fstat", broken_state))):
+            with monkeypatch.context() as patched:
+                patched.setattr(os, name, broken)
+                append(logs / "bad.log", f"late {number}\n")
+                await running.says("bad.log cannot be read")
+                append(logs / "good.log", f"{number}\n")
+                await stored(stream, 3 + 2 * number)
+            await stored(stream, 4 + 2 * number)  # when it can be read again
+    assert len([note for note in running.notes if "cannot be read" in note]) == 1
+    assert len(await lines_of(stream)) == 6
+
+
+async def test_many_new_files_are_one_save(
+    js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[int] = []
+    write = Positions.write
+
+    def counted(self: Positions, number: int, data: bytes) -> None:
+        writes.append(number)
+        write(self, number, data)
+
+    monkeypatch.setattr(Positions, "write", counted)
+    for number in range(200):
+        append(logs / f"{number}.log", "one\n")
+    await ship_once(js, stream, logs, save_every=60.0)
+    assert (await stream.info()).state.messages == 200
+    assert len(writes) <= 4
+
+
+async def test_what_does_not_change_is_not_read(
+    js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+    looks: list[int] = []
+    read, ready = TailedFile.read, Harvest.ready
+
+    def counted_read(self: TailedFile, size: int) -> bytes:
+        reads.append(Path(self.position.path))
+        return read(self, size)
+
+    async def counted_look(self: Harvest) -> list[tuple[TailedFile, int]]:
+        looks.append(1)
+        return await ready(self)
+
+    monkeypatch.setattr(TailedFile, "read", counted_read)
+    monkeypatch.setattr(Harvest, "ready", counted_look)
+    append(logs / "idle.log", "one\n")
+    append(logs / "half.log", "one\nhal")
+    async with shipping(js, stream, logs):
+        await stored(stream, 2)
+
+        looks.clear()
+
+        async def looked_again() -> bool:
+            return len(looks) >= 5
+
+        await until(looked_again, "five looks")
+        before = len(reads)
+        append(logs / "new.log", "mark\n")
+        await stored(stream, 3)
+        assert {path.name for path in reads[before:]} == {"new.log"}

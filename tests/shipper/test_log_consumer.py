@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
+import os
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from jetspark import AckPolicy, Consumer, ConsumerConfig, JetStream, Stream
-from jetspark.errors import UsageError
+from jetspark import AckPolicy, Consumer, ConsumerConfig, JetStream, JetStreamMsg, Stream
+from jetspark.errors import ConsumerDeleted, ConsumerNotFound, NoResponders, UsageError
+from jetspark.server import Server
+from jetspark.shipper.compression import compressor
 from jetspark.shipper.log_consumer import ConsumeOptions, LogConsumer
 from jetspark.shipper.log_files import Appended, LogFiles
-from tests.shipper.support import LONG, until
+from tests.shipper.support import LONG, stored, until
 
 
 async def make(stream: Stream, *, policy: AckPolicy = AckPolicy.EXPLICIT, ack_wait: float = 30.0) -> Consumer:
@@ -106,7 +112,7 @@ async def test_ack_all_acknowledges_after_so_many_and_after_so_long(
 ) -> None:
     consumer = await make(stream, policy=AckPolicy.ALL)
     await publish(js, stream, "h", 1, 100)
-    running = Running(js, consumer, LogFiles(tmp_path), ack_every=100, ack_interval=600.0)
+    running = Running(js, consumer, LogFiles(tmp_path), ack_every=100, ack_interval=29.0)
     await acknowledged(consumer)  # there were so many
     await publish(js, stream, "h", 101, 110)
 
@@ -262,9 +268,203 @@ async def test_a_line_that_a_crash_has_torn_is_mended(js: JetStream, stream: Str
     assert lines(tmp_path / "h.log") == expected("h", 0, 2)
 
 
+def test_a_file_that_is_whole_is_not_read_to_append_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        sizes.append(size)
+        return pread(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    files = LogFiles(tmp_path)
+    for _ in range(3):
+        files.append("h", [b"x" * 1000])
+    assert sum(sizes) <= 3
+
+
 def test_lines_that_fit_are_kept_when_the_others_do_not(small_disk: Path) -> None:
     files = LogFiles(small_disk)
     appended = files.append("h", [b"a" * 400_000] * 4)
     assert appended.full is not None
     assert (appended.lines, appended.bytes) == (2, 800_002)
     assert (small_disk / "h.log").stat().st_size == 800_002
+
+
+async def test_a_header_block_that_is_none_is_given_up(
+    js: JetStream, stream: Stream, tmp_path: Path, shared_server: Server
+) -> None:
+    block, subject = b"NATS/1.0\r\nfoo\r\n\r\n", f"{stream.name.lower()}.0.h".encode()
+    _, writer = await asyncio.open_connection("127.0.0.1", shared_server.port)
+    size = len(block)
+    writer.write(b'CONNECT {"headers":true}\r\nHPUB %b %d %d\r\n%bx\r\n' % (subject, size, size + 1, block))
+    await stored(stream, 1)
+    writer.close()
+    await publish(js, stream, "h", 1, 1)
+    running = Running(js, await make(stream), LogFiles(tmp_path), once=True)
+    await running.end()
+    assert (running.writer.status.terminated, lines(tmp_path / "h.log")) == (1, ["h-1"])
+
+
+async def test_bombs_are_given_up_and_what_they_could_hide_is_written_in_slices(
+    js: JetStream, stream: Stream, tmp_path: Path
+) -> None:
+    gathered: list[int] = []
+
+    class Watched(LogFiles):
+        def append(self, host: str, lines: Sequence[bytes]) -> Appended:
+            gathered.append(sum(map(len, lines)))
+            assert threading.current_thread() is not threading.main_thread()
+            return super().append(host, lines)
+
+    subject, headers = f"{stream.name.lower()}.0.h", {"Content-Encoding": "gzip"}
+    await js.publish(subject, gzip.compress(bytes(60_000_000)), headers=headers)
+    for _ in range(12):
+        await js.publish(subject, gzip.compress(bytes(4_000_000)), headers=headers)
+    running = Running(js, await make(stream), Watched(tmp_path), once=True)
+    await running.end()
+    assert (running.writer.status.terminated, running.writer.status.lines) == (1, 12)
+    assert max(gathered) <= 12_000_000
+    assert (tmp_path / "h.log").stat().st_size == 12 * 4_000_001
+
+
+async def test_a_pull_is_bounded_in_bytes(js: JetStream, stream: Stream, tmp_path: Path) -> None:
+    for _ in range(40):
+        await js.publish(f"{stream.name.lower()}.0.h", bytes(1_000_000))
+    pulled: list[int] = []
+
+    class Counted(LogConsumer):
+        async def _handle(self, messages: Sequence[JetStreamMsg]) -> None:
+            pulled.append(len(messages))
+            await super()._handle(messages)
+
+    await Counted(js, await make(stream), LogFiles(tmp_path), ConsumeOptions(once=True), print).run()
+    assert (sum(pulled), max(pulled) <= 16) == (40, True)
+
+
+@pytest.mark.parametrize("policy", [AckPolicy.EXPLICIT, AckPolicy.ALL])
+async def test_without_zstd_the_lines_stay_in_the_stream(
+    js: JetStream, stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: AckPolicy
+) -> None:
+    subject = f"{stream.name.lower()}.0.h"
+    packed = compressor("zstd")(b"packed" * 99)
+    await js.publish(subject, b"before")
+    await js.publish(subject, packed, headers={"Content-Encoding": "zstd"})
+    consumer = await make(stream, policy=policy, ack_wait=1.0)
+    with monkeypatch.context() as without:
+        for module in ("compression.zstd", "zstandard"):
+            without.setitem(sys.modules, module, None)
+        with pytest.raises(UsageError, match="zstd is not available"):
+            await Running(js, consumer, LogFiles(tmp_path), once=True, ack_interval=0.5).end()
+    assert lines(tmp_path / "h.log") == ["before"]
+    running = Running(js, consumer, LogFiles(tmp_path), ack_interval=0.5)
+    await acknowledged(consumer)
+    await running.stop()
+    assert lines(tmp_path / "h.log") == ["before", "packed" * 99]
+
+
+async def test_ack_all_writes_nothing_twice_because_another_host_has_no_room(
+    js: JetStream, stream: Stream, tmp_path: Path
+) -> None:
+    class OneIsFull(LogFiles):
+        refusals = 0
+
+        def append(self, host: str, lines: Sequence[bytes]) -> Appended:
+            if host == "a" and self.refusals < 4:
+                self.refusals += 1
+                return Appended(0, 0, OSError(errno.ENOSPC, "full"))
+            return super().append(host, lines)
+
+    for number in range(1, 4):
+        await publish(js, stream, "a", number, number)
+        await publish(js, stream, "b", number, number)
+    consumer = await make(stream, policy=AckPolicy.ALL)
+    running = Running(js, consumer, OneIsFull(tmp_path), nak_delay=0.05, ack_interval=0.2)
+    await acknowledged(consumer)
+    await running.stop()
+    assert lines(tmp_path / "a.log") == expected("a", 1, 3)
+    assert lines(tmp_path / "b.log") == expected("b", 1, 3)
+
+
+async def test_a_consumer_that_is_deleted_ends_the_work(
+    js: JetStream, stream: Stream, tmp_path: Path
+) -> None:
+    consumer = await make(stream)
+    running = Running(js, consumer, LogFiles(tmp_path))
+    await publish(js, stream, "h", 1, 1)
+    await acknowledged(consumer)
+    await consumer.delete()  # while it waits
+    with pytest.raises((ConsumerDeleted, ConsumerNotFound)):
+        await running.end()
+    with pytest.raises(ConsumerNotFound):
+        await Running(js, consumer, LogFiles(tmp_path)).end()
+
+
+async def test_an_outage_is_told_once(js: JetStream, stream: Stream, tmp_path: Path) -> None:
+    class WithoutLeader(LogConsumer):
+        """As one whose consumer has no leader for two pulls."""
+
+        pulls = 0
+
+        async def _pull(self) -> Sequence[JetStreamMsg]:
+            self.pulls += 1
+            if self.pulls <= 2:
+                raise NoResponders("nobody leads")
+            return await super()._pull()
+
+    notes: list[str] = []
+    writer = WithoutLeader(js, await make(stream), LogFiles(tmp_path), ConsumeOptions(), notes.append)
+    task = asyncio.create_task(writer.run())
+    await publish(js, stream, "h", 1, 1)
+
+    async def written() -> bool:
+        return writer.status.lines == 1
+
+    await until(written, "the line")
+    writer.stop()
+    await task
+    assert notes == ["waiting for the server: nobody leads", "the server is back"]
+
+
+async def test_a_consumer_that_stops_after_a_few_is_acknowledged_in_time(
+    js: JetStream, stream: Stream, tmp_path: Path
+) -> None:
+    await publish(js, stream, "h", 1, 50)
+    config = ConsumerConfig(durable_name="few", ack_policy=AckPolicy.ALL, max_ack_pending=20)
+    consumer = await stream.create_consumer(config)
+    await Running(js, consumer, LogFiles(tmp_path), once=True).end()
+    assert lines(tmp_path / "h.log") == expected("h", 1, 50)
+    short = await stream.create_consumer(config.replace(durable_name="short", ack_wait=1.0))
+    with pytest.raises(UsageError, match="less than the ack_wait"):
+        LogConsumer(js, short, LogFiles(tmp_path), ConsumeOptions(ack_interval=1.0), print)
+
+
+async def test_an_acknowledgement_that_is_due_does_not_wait_for_the_disk(
+    js: JetStream, stream: Stream, tmp_path: Path
+) -> None:
+    consumer = await make(stream, policy=AckPolicy.ALL)
+    slow = threading.Event()
+
+    class Slow(LogFiles):
+        def append(self, host: str, lines: Sequence[bytes]) -> Appended:
+            if host == "slow":
+                slow.wait(LONG)
+            return super().append(host, lines)
+
+    running = Running(js, consumer, Slow(tmp_path), ack_interval=0.3)
+    await publish(js, stream, "fast", 1, 3)
+
+    async def written() -> bool:
+        return running.writer.status.lines == 3
+
+    await until(written, "three lines")
+    await publish(js, stream, "slow", 1, 1)
+
+    async def acked() -> bool:
+        return (await consumer.info()).ack_floor.stream_seq == 3
+
+    await until(acked, "three acknowledged while the fourth is written")
+    slow.set()
+    await running.stop()

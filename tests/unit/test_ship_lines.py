@@ -36,6 +36,7 @@ def test_nothing_is_lost_and_nothing_is_added(data: bytes, limit: int) -> None:
     rebuilt = b"".join(line.data if line.cut else line.data + b"\n" for line in lines)
     assert rebuilt == (data if data.endswith(b"\n") or not data else data + b"\n")
     assert all(len(line.data) <= limit and b"\n" not in line.data for line in lines)
+    assert sum(line.size for line in lines) == len(data)
     for line in lines:
         assert data[line.offset - 100 :].startswith(line.data)
 
@@ -55,4 +56,4 @@ def test_a_line_of_exactly_the_limit_is_not_cut() -> None:
 
 def test_a_line_without_its_end_waits() -> None:
     assert split_lines(b"one\ntw", 0, 100) == ([Line(0, b"one")], 4)
-    assert split_lines(b"one\ntw", 0, 100, final=True) == ([Line(0, b"one"), Line(4, b"tw")], 6)
+    assert split_lines(b"one\ntw", 0, 100, final=True) == ([Line(0, b"one"), Line(4, b"tw", ended=False)], 6)

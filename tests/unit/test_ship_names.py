@@ -94,6 +94,17 @@ def test_what_is_compressed_comes_back(encoding: str) -> None:
         decompress(encoding, packed.data, 100)
 
 
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+def test_a_line_without_its_end_is_another_one_when_it_has_grown(encoding: str) -> None:
+    compress = compressor(encoding) if encoding else None
+    envelope = Envelope("l.1.h", "h", "f", "id", encoding=encoding, compress=compress)
+    before, short = envelope.wrap([Line(0, b"x"), Line(2, b"abc", ended=False)])
+    (longer,) = envelope.wrap([Line(2, b"abcdef")])
+    assert [before.msg_id, short.msg_id, longer.msg_id] == ["h-id-0", "h-id-2+3", "h-id-2"]
+    assert Headers.parse(short.block)["Nats-Msg-Id"] == "h-id-2+3"
+    assert Headers.parse(short.block)["Jetspark-Offset"] == "2"
+
+
 def test_an_unknown_encoding_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown Content-Encoding"):
         decompress("br", b"", 10)

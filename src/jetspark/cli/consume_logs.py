@@ -104,26 +104,25 @@ async def consume_logs(
 
     After a crash lines may be written twice, but none is lost. Ctrl-C and SIGTERM end it with exit code 0.
     """
-    ack_wait = 30.0 if ack_wait is None else ack_wait
-    ack_interval = 5.0 if ack_interval is None else ack_interval
-    if acks_all and ack_interval >= ack_wait:
-        raise Failure("--ack-interval must be less than --ack-wait", code=Exit.USAGE)
-    options = ConsumeOptions(
-        batch=batch,
-        nak_delay=5.0 if nak_delay is None else nak_delay,
-        ack_every=ack_every,
-        ack_interval=ack_interval,
-        once=once,
-    )
     async with run.jetstream() as js:
         config = ConsumerConfig(
             durable_name=consumer,
             ack_policy=AckPolicy.ALL if acks_all else AckPolicy.EXPLICIT,
-            ack_wait=ack_wait,
+            ack_wait=30.0 if ack_wait is None else ack_wait,
             filter_subjects=words(filter),
             max_ack_pending=max(20_000, 2 * batch, 2 * ack_every),
         )
-        found = await _consumer(js, stream, config)
+        found = await _consumer(js, stream, config, ack_interval or 0.0)
+        options = ConsumeOptions(
+            batch=batch,
+            nak_delay=5.0 if nak_delay is None else nak_delay,
+            ack_every=ack_every,
+            # What the consumer has says how long it may take, not what it would be made with.
+            ack_interval=min(5.0, (found.config.ack_wait or 30.0) / 3)
+            if ack_interval is None
+            else ack_interval,
+            once=once,
+        )
         directory.mkdir(parents=True, exist_ok=True)
         files = LogFiles(directory, rotate_size=rotate_size, keep=keep)
         writer = LogConsumer(js, found, files, options, run.out.warn)
@@ -137,12 +136,14 @@ async def consume_logs(
         show()
 
 
-async def _consumer(js: JetStream, stream: str, config: ConsumerConfig) -> Consumer:
+async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_interval: float) -> Consumer:
     """The durable consumer, as it is or as it is asked for."""
     name = str(config.durable_name)
     try:
         found = await js.get_consumer(stream, name)
     except ConsumerNotFound:
+        if config.ack_policy == AckPolicy.ALL and ack_interval >= (config.ack_wait or 0.0):
+            raise Failure("--ack-interval must be less than --ack-wait", code=Exit.USAGE) from None
         return await js.create_consumer(stream, config)
     if found.config.ack_policy != config.ack_policy:
         raise Failure(

@@ -40,13 +40,14 @@ async def resume(
     """Let shippers go on, and the consumers that `jetspark pause` paused."""
     everything = not shippers and not consumers
     async with run.jetstream() as js:
+        # The switch first: whatever goes wrong with a consumer, agents must not wait for it.
+        switch = await set_switch(js, paused=False) if shippers or everything else None
         named = await named_consumers(js, consumers)
         if everything:
             named = [(each.stream, each.consumer) for each in (await read_state(js)).consumers]
         for stream, name in named:
             await resume_consumer(js, stream, name)
-        if shippers or everything:
-            switch = await set_switch(js, paused=False)
+        if switch is not None:
             await wait_for_agents(js, switch, 3.0 if wait is None else wait)
         state = await read_state(js)
     show_state(run, state)

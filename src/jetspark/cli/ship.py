@@ -67,7 +67,7 @@ async def ship(
     ] = None,
     from_end: Annotated[
         bool,
-        typer.Option("--from-end/--from-start", help="Where files begin that have no position at the start."),
+        typer.Option("--from-end/--from-start", help="Where files begin when there are no positions yet."),
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Ship what is there, and end.")] = False,
     exclude: Annotated[

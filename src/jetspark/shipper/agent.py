@@ -6,9 +6,10 @@ files --> lines --> messages --> window --> stream
   '---- positions, on disk <-------'  when the stream has them
 ```
 
-A line is stored once: its id is that of its file and its offset, so that what is shipped again, because the
-acknowledgement was lost or the agent died before it could note it, is known to the stream as long as its
-`duplicate_window` lasts. Order per host holds: there is one row of messages.
+A line is stored once: its id is that of its file and its offset. What the stream has behind the positions,
+because the agent died before it could note it or a row was refused in the middle, is read back and not sent
+again (`recall.py`); where it cannot be read back the stream drops it, as long as its `duplicate_window`
+lasts. Order per host holds: there is one row of messages.
 """
 
 from __future__ import annotations
@@ -21,50 +22,37 @@ from typing import Any, Final
 
 import msgspec
 
-from jetspark.errors import Error
+from jetspark.errors import ConnectionClosed, Error
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.patience import is_passing
 from jetspark.shipper.compression import compressor
 from jetspark.shipper.gate import Gate
-from jetspark.shipper.lines import split_lines
+from jetspark.shipper.harvest import Harvest
 from jetspark.shipper.messages import Envelope
 from jetspark.shipper.options import ShipOptions
 from jetspark.shipper.outbound import Outbound
 from jetspark.shipper.positions import Positions
-from jetspark.shipper.report import Reporter
+from jetspark.shipper.recall import StoredIds
+from jetspark.shipper.report import AgentStatus, Reporter
 from jetspark.shipper.standard_input import StandardInput
-from jetspark.shipper.tail import TailedFile, Truncated
+from jetspark.shipper.tail import TailedFile
 from jetspark.shipper.watch import WatchedFiles
 
 __all__ = ["Agent", "AgentStatus"]
 
-#: Bytes that are read at a time, and lines that are sent between two looks at the switch.
-_CHUNK: Final = 256 * 1024
+#: Lines that are sent between two looks at the switch.
 _PIECE: Final = 256
 #: Seconds before a row that failed is sent again.
 _FIRST_WAIT: Final = 0.5
 _LAST_WAIT: Final = 10.0
 #: Seconds without an acknowledgement that are worth a word.
 _SILENCE: Final = 30.0
+#: Seconds that work without anything under way gets to come to an end.
+_MOMENT: Final = 0.5
+#: How often it is tried to read back what the stream has.
+_TRIES: Final = 3
 #: Bytes of headers, at most; the payload must leave room for them.
 _HEADERS: Final = 16 * 1024
-
-
-class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
-    """How an agent stands."""
-
-    state: str
-    host: str
-    subject: str
-    files: int
-    #: Lines and bytes that are stored.
-    lines: int
-    bytes: int
-    #: How many of the lines the stream had already.
-    duplicates: int
-    #: Messages without an answer, and bytes of files that are not read yet.
-    under_way: int
-    behind: int
 
 
 class Agent:
@@ -86,21 +74,26 @@ class Agent:
             close_after=options.close_after,
             tell=tell,
         )
+        self._harvest = Harvest(self._watched, once=options.once)
         self._compress = compressor(options.compress) if options.compress else None
         self._gate = Gate(js, tell)
-        self._reporter = Reporter(js, options, self.status, lambda: self._gate.switch.sequence)
-        self._row = Outbound(js, options)
-        self._input: StandardInput | None = None if options.patterns else StandardInput(options.max_line)
+        self._reporter = Reporter(js, options, self.status, self._gate)
+        self._known = StoredIds(js, options)
+        self._row = Outbound(js, options, self._known)
+        self._input = None if options.patterns else StandardInput(lambda: self._line_limit)
         # Counts of rows before this one.
         self._lines = self._bytes = self._duplicates = 0
         self._stopping = asyncio.Event()
-        self._looked = -1.0
+        #: When it ends whatever is under way, by the monotonic clock.
+        self._deadline = 0.0
         self._saving = asyncio.Lock()
-        self._paused = False
+        self._told_unreadable = False
         self._last_status: AgentStatus | None = None
 
     def stop(self) -> None:
         """Read no more; `run` returns when what is under way is stored."""
+        if not self._stopping.is_set():
+            self._deadline = time.monotonic() + self._options.grace
         self._stopping.set()
         self._gate.changed.wake()
         if self._input is not None:
@@ -116,7 +109,7 @@ class Agent:
             with suppress(OSError):
                 behind += file.behind()
         return AgentStatus(
-            state="paused" if self._paused else "shipping",
+            state="paused" if self._gate.closed and self._row.idle else "shipping",
             host=self._options.host,
             subject=self._options.subject,
             files=len(files),
@@ -135,15 +128,20 @@ class Agent:
         try:
             if self._options.patterns:
                 self._positions.load()
-            if self._options.control:
-                await self._watch_the_switch()
+                self._known.since = self._positions.since
+            # From the beginning, whatever else has to be waited for: a file that is open cannot get lost.
+            self._watched.take(await asyncio.to_thread(self._watched.look))
+            looking = asyncio.create_task(self._look_now_and_then(), name="jetspark-files")
             saver = asyncio.create_task(self._save_now_and_then(), name="jetspark-positions")
             try:
-                await self._ship_until_stopped()
+                if self._options.control:
+                    await self._until_stopping(self._watch_the_switch())
+                await self._ship_until_stopped(looking)
             finally:
+                self.stop()
                 saver.cancel()
-                with suppress(asyncio.CancelledError):
-                    await saver
+                await asyncio.wait((saver, looking), timeout=_MOMENT)
+                looking.cancel()
                 self._row.abandon()
                 for file in self._watched.files.values():
                     file.note()
@@ -169,14 +167,19 @@ class Agent:
                 self._reporter.start()
                 return
 
+    async def _look_now_and_then(self) -> None:
+        while not self._stopping.is_set():
+            await self._pause(self._options.poll)
+            self._watched.take(await asyncio.to_thread(self._watched.look))
+
     # --- shipping
 
-    async def _ship_until_stopped(self) -> None:
+    async def _ship_until_stopped(self, looking: asyncio.Task[None]) -> None:
         wait = _FIRST_WAIT
         while True:
             lines = self._row.lines
             try:
-                await self._until_stopping(self._ship())
+                await self._until_stopping(self._ship(looking))
                 await self._finish()
                 return
             except Error as error:
@@ -192,13 +195,16 @@ class Agent:
                 return
 
     async def _until_stopping(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work`; when told to stop, let it come to an end, for a while."""
+        """Run `work`; when told to stop, let it come to an end, for as long as something is under way."""
         task = asyncio.create_task(work)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                await asyncio.wait((task,), timeout=self._options.grace)
+            moment = min(time.monotonic() + _MOMENT, self._deadline)
+            while not task.done():
+                if time.monotonic() >= (self._deadline if self._row.under_way else moment):
+                    break
+                await asyncio.wait((task,), timeout=0.05)
             if task.done():
                 task.result()
         finally:
@@ -221,99 +227,97 @@ class Agent:
         self._lines += self._row.lines
         self._bytes += self._row.bytes
         self._duplicates += self._row.duplicates
+        if self._known.since is None:
+            self._known.since = self._row.since
         progressed = self._row.progressed
-        self._row = Outbound(self._js, self._options)
+        self._row = Outbound(self._js, self._options, self._known, careful=True)
         self._row.progressed = progressed
         for file in self._watched.files.values():
             file.rewind()
 
-    async def _ship(self) -> None:
+    async def _ship(self, looking: asyncio.Task[None]) -> None:
         if self._input is not None:
             await self._ship_input(self._input)
             return
+        await self._recall()
         while not self._stopping.is_set():
             await self._wait_while_paused()
-            await self._look()
+            if looking.done():
+                looking.result()
             read = await self._pass()
             self._row.check()
-            if not read and not self._gate.closed:
-                if self._options.once:
+            if read or self._watched.unsaved or self._gate.closed:
+                continue
+            if self._row.idle:
+                self._known.forget(file.position for file in self._watched.files.values())
+            if self._options.once:
+                return
+            await self._pause(self._options.poll)
+
+    async def _recall(self) -> None:
+        """Learn what the stream has behind the positions, if that may be anything."""
+        tries = 0
+        while self._known.since is not None and not self._stopping.is_set():
+            connection = self._js.connection
+            if connection.connected:
+                try:
+                    await self._known.read_back(list(self._positions.entries.values()))
                     return
-                await self._pause(self._options.poll)
+                except Error as error:
+                    tries += 1
+                    if connection.connected and (tries >= _TRIES or not is_passing(error)):
+                        if not self._told_unreadable:
+                            self._tell(
+                                "what the stream has cannot be read back, only its duplicate_window keeps "
+                                f"lines from being stored twice: {error}"
+                            )
+                        self._told_unreadable = True
+                        self._known.clear()
+                        return
+            self._check_connection()
+            await self._pause(_FIRST_WAIT)
 
     async def _pass(self) -> int:
-        """Ship every file up to where it ends now, those that were written first before the others.
-
-        So a log that was rotated while nobody read it is shipped in order, over all its files.
-        """
+        """Ship every file up to where it ends now; how many bytes that were."""
         read = 0
-        states = [(*file.state(), file) for file in self._watched.files.values()]
-        for _, size, file in sorted(states, key=lambda state: state[0]):
+        ready = await self._harvest.ready()
+        if self._watched.unsaved or self._saving.locked():
+            await self._save()
+        for file, size in ready:
             while not (self._stopping.is_set() or self._gate.closed):
                 shipped = await self._ship_file(file)
                 read += shipped
                 if not shipped or file.offset >= size or self._watched.files.get(file.key) is not file:
                     break
-                await self._look()
         return read
-
-    async def _look(self) -> None:
-        now = time.monotonic()
-        if self._looked >= 0 and now - self._looked < self._options.poll:
-            return
-        self._looked = now
-        found = await asyncio.to_thread(self._watched.look)
-        if self._watched.take(found):
-            await self._save(force=True)  # A crash must find the same files, beginning at the same place.
 
     async def _ship_file(self, file: TailedFile) -> int:
         """Ship a chunk of a file; how many bytes that were."""
-        over = self._watched.is_over(file)
-        final = over or self._options.once
-        limit = self._line_limit
-        try:
-            data = await asyncio.to_thread(file.read, _CHUNK + limit)
-        except Truncated:
-            self._watched.anew(file)
-            await self._save(force=True)
-            return 1
-        except OSError as error:
-            self._tell(f"{file.position.path} cannot be read: {error.strerror}")
-            self._watched.drop(file)
-            return 0
-        if data and not file.position.head:
-            if not file.take_fingerprint(final=final):
-                return 0
-            await self._save(force=True)
-        at_end = len(data) < _CHUNK + limit
-        lines, used = split_lines(data, file.offset, limit, final=final and at_end)
+        lines, data = await self._harvest.read(file, self._line_limit)
         if not lines:
-            if over and at_end and file.position.offset == file.offset:
-                self._watched.drop(file)
-                await self._save(force=True)
             return 0
-        envelope = self._envelope(file.position.path, file.identity)
-        ends = [line.offset - file.offset for line in lines[_PIECE::_PIECE]] + [used]
+        envelope = self._envelope(file.position.path, file.position.identity)
+        begin = file.offset
+        ends = [line.offset - begin for line in lines[_PIECE::_PIECE]] + [len(data)]
         start = 0
         for number, end in enumerate(ends):
             if self._gate.closed or self._stopping.is_set():
                 return start
             piece = lines[number * _PIECE : (number + 1) * _PIECE]
-            await self._row.send(envelope.wrap(piece), file, data[start:end])
+            await self._row.send(piece, envelope.wrap(piece), file, data[start:end])
             start = end
-        return used
+        return len(data)
 
     async def _ship_input(self, source: StandardInput) -> None:
         envelope = self._envelope("-", source.identity)
-        async for lines, size in source.pieces():
+        async for lines in source.pieces():
             self._row.check()
             for start in range(0, len(lines), _PIECE):
                 await self._wait_while_paused()
                 if self._stopping.is_set():
                     return
                 piece = lines[start : start + _PIECE]
-                await self._row.send(envelope.wrap(piece), None, b"")
-            self._row.bytes += size
+                await self._row.send(piece, envelope.wrap(piece), None, b"")
 
     def _envelope(self, path: str, identity: str) -> Envelope:
         options = self._options
@@ -328,23 +332,26 @@ class Agent:
     # --- waiting
 
     async def _wait_while_paused(self) -> None:
-        if not self._gate.closed:
-            return
-        # Who says that it pauses has nothing under way any more.
-        await self._row.quiet(self._options.grace)
-        await self._save()
-        self._paused = True
-        self._tell("paused: the switch is set" + (" until resumed" if not self._gate.switch.until else ""))
-        await self._reporter.report()
+        told = False
         while self._gate.closed and not self._stopping.is_set():
-            obeyed = self._gate.switch.sequence
-            await self._gate.changed.wait(1.0)
-            if self._gate.switch.sequence != obeyed:
+            self._check_connection()
+            if not told and await self._row.quiet(1.0):
+                self._row.check()
+                # Who says that it pauses has nothing under way any more.
+                told = True
+                await self._save()
+                for_ever = " until resumed" if not self._gate.switch.until else ""
+                self._tell(f"paused: the switch is set{for_ever}")
                 await self._reporter.report()
-        self._paused = False
-        if not self._stopping.is_set():
+            elif told:
+                await self._gate.changed.wait(1.0)
+        if told and not self._stopping.is_set():
             self._tell("going on")
-        await self._reporter.report()
+            await self._reporter.report()
+
+    def _check_connection(self) -> None:
+        if self._js.connection.closed:
+            raise ConnectionClosed("the connection is closed")
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -371,12 +378,20 @@ class Agent:
             return
         async with self._saving:
             self._row.settle()
-            if not (self._row.progressed or force):
+            if not (self._row.progressed or self._watched.unsaved or force):
                 return
-            self._row.progressed = False
-            number, data = self._positions.encode()
+            self._row.progressed = self._watched.unsaved = False
+            self._positions.forget_gone(self._watched.files)
+            number, data = self._positions.encode(self._since())
             try:
                 await asyncio.to_thread(self._positions.write, number, data)
             except OSError as error:
                 self._row.progressed = True
                 self._tell(f"the positions cannot be written to {self._positions.path}: {error.strerror}")
+
+    def _since(self) -> float | None:
+        """Since when the stream may have got lines behind the positions as they are now."""
+        since = [each for each in (self._known.since, self._row.since) if each is not None]
+        if not since and not self._stopping.is_set():
+            return time.time()  # From now on it may.
+        return min(since, default=None)

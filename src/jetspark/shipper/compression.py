@@ -30,7 +30,9 @@ def compressor(encoding: str) -> Callable[[bytes], bytes]:
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:
-    """The payload as it was. Raises `ValueError` for what is damaged, unknown, or beyond `limit` bytes."""
+    """The payload as it was. Raises `ValueError` for what is damaged, unknown, or beyond `limit` bytes, and
+    `UsageError`, which is one too, where zstd cannot be had: elsewhere the payload can be read.
+    """
     unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding)
     if unpack is None:
         raise ValueError(f"unknown Content-Encoding {encoding[:32]!r}")
@@ -47,10 +49,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    try:
-        module = _zstd()
-    except UsageError as error:
-        raise ValueError(str(error)) from error
+    module = _zstd()
     try:
         if hasattr(module, "frame_content_size"):  # the package zstandard
             if module.frame_content_size(data) > limit:

@@ -19,7 +19,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -59,13 +59,17 @@ FORGOTTEN_AFTER: Final = 3600.0
 SILENT_AFTER: Final = 10.0
 
 
+#: With a time zone: without one, nobody knows when it is.
+_Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
 class Switch(msgspec.Struct, kw_only=True, frozen=True):
     """The last word: whether shippers are to pause."""
 
     paused: bool = False
     #: When they go on by themselves; None: when they are told to.
-    until: datetime | None = None
-    at: datetime | None = None
+    until: _Time | None = None
+    at: _Time | None = None
     by: str = ""
     #: Where the stream has it. 0 when nobody has ever touched the switch.
     sequence: int = 0
@@ -155,9 +159,15 @@ async def set_switch(js: JetStream, *, paused: bool, until: datetime | None = No
 
 async def pause_consumer(js: JetStream, stream: str, consumer: str, until: datetime) -> PausedConsumer:
     """Pause a consumer on the server, and remember that it was us. Raises `ConsumerNotFound`."""
-    await control_stream(js)
-    answer = await js.pause_consumer(stream, consumer, until)
-    await js.publish(f"{_CONSUMERS}.{stream}.{consumer}", b"{}", expected_stream=CONTROL_STREAM)
+    control = await control_stream(js)
+    record = f"{_CONSUMERS}.{stream}.{consumer}"
+    # First, so that whoever dies in between leaves nothing that `resume` does not find.
+    await js.publish(record, b"{}", expected_stream=CONTROL_STREAM)
+    try:
+        answer = await js.pause_consumer(stream, consumer, until)
+    except (ConsumerNotFound, StreamNotFound):
+        await control.purge(subject=record)
+        raise
     return PausedConsumer(
         stream=stream, consumer=consumer, paused=answer.paused, remaining=answer.pause_remaining or 0.0
     )

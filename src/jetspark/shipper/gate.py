@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from jetspark.core.signal import Signal
-from jetspark.errors import ConnectionClosed, Error
+from jetspark.errors import ConnectionClosed
 from jetspark.jetstream.consumer_config import DeliverPolicy
 from jetspark.jetstream.context import JetStream
 from jetspark.shipper.control import SHIPPERS, Switch, control_stream, parse_switch, read_switch
@@ -82,7 +82,7 @@ class Gate:
                         self._turn(parse_switch(message.data, message.metadata.sequence.stream))
             except ConnectionClosed:
                 return
-            except Error as error:
+            except Exception as error:  # Whatever it is: an agent that does not hear the word says so.
                 if not told:
                     self._tell(f"the pause switch cannot be watched, it is tried again: {error}")
                 told = True

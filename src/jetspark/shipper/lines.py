@@ -20,6 +20,13 @@ class Line(NamedTuple):
     data: bytes
     #: Whether the line goes on in the next piece.
     cut: bool = False
+    #: Whether its line feed was there. One that never had it may be longer when it is read again.
+    ended: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in its file."""
+        return len(self.data) + (self.ended and not self.cut)
 
 
 def split_lines(data: bytes, offset: int, limit: int, *, final: bool = False) -> tuple[list[Line], int]:
@@ -42,6 +49,7 @@ def split_lines(data: bytes, offset: int, limit: int, *, final: bool = False) ->
     used = end + 1
     if final and rest:
         _cut(rest, offset, limit, lines)
+        lines[-1] = lines[-1]._replace(ended=False)
         used = len(data)
     elif len(rest) > limit:
         # The last piece, which may be a whole one, waits: whether the line goes on behind it is not known.

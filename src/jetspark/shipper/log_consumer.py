@@ -4,7 +4,7 @@
 |---|---|
 | lines are written and synced | ack, of each or, with `ack_all`, of the last one now and then |
 | the disk is full | nak with a delay; nothing new is pulled until then, so that order holds |
-| it can never be written: no host in the subject, damaged compression | term, with the reason |
+| it can never be written: no host in the subject, damaged headers or compression | term, with the reason |
 | writing takes long | in progress, again and again |
 
 Lines are written before they are acknowledged: when the process dies in between they come again and are
@@ -14,33 +14,49 @@ written twice, but none is lost.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from jetspark.errors import ConnectionError, Error, Timeout, UsageError
+from jetspark.errors import (
+    BadRequest,
+    ConnectionError,
+    ConsumerDeleted,
+    ConsumerIsPush,
+    Error,
+    NoResponders,
+    Timeout,
+    UsageError,
+)
+from jetspark.jetstream import api
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.consumer_config import AckPolicy
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.fetch import Fetch, Leftover, PullTarget
 from jetspark.jetstream.message import JetStreamMsg, ack_all
 from jetspark.jetstream.patience import is_passing
-from jetspark.shipper.compression import decompress
+from jetspark.jetstream.requests import PullRequest
 from jetspark.shipper.log_files import LogFiles
-from jetspark.shipper.messages import ENCODING
+from jetspark.shipper.log_writer import LogWriter, Outcome
 
 __all__ = ["ConsumeOptions", "LogConsumer", "LogStatus"]
 
-#: Bytes that a payload may have when it is decompressed.
-_LARGEST: Final = 64 * 1024 * 1024
+#: Bytes of messages that are pulled at a time, if the largest one is smaller.
+_PULL_BYTES: Final = 16 * 1024 * 1024
+#: Bytes of subject and reply, at most: a pull counts them.
+_SUBJECTS: Final = 16 * 1024
 #: Seconds of one pull; the next one follows.
 _PULL: Final = 5.0
 _AGAIN: Final = 1.0
 #: Seconds by which the server may be late with what comes again.
 _LATE: Final = 0.25
+#: Messages that were written and sent back which are remembered; what is forgotten is written twice.
+_REMEMBERED: Final = 200_000
+#: These do not pass, though they are statuses.
+_FINAL: Final = (ConsumerDeleted, ConsumerIsPush, BadRequest)
 
 
 class ConsumeOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -77,12 +93,6 @@ class LogStatus(msgspec.Struct, kw_only=True):
     terminated: int = 0
 
 
-class _Outcome(NamedTuple):
-    written: list[JetStreamMsg]
-    full: list[JetStreamMsg]
-    reason: str
-
-
 class LogConsumer:
     """Writes what a pull consumer delivers. `run` it once; `tell` is called with remarks."""
 
@@ -96,22 +106,38 @@ class LogConsumer:
     ) -> None:
         self._js = js
         self._consumer = consumer
-        self._files = files
+        self._writer = LogWriter(files, js.connection.max_payload)
         self._options = options
         self._tell = tell
         self._stopping = asyncio.Event()
-        self._ack_all = consumer.config.ack_policy == AckPolicy.ALL
-        self._ack_wait = consumer.config.ack_wait or 30.0
-        self._hosts: set[str] = set()
+        self._leftover = Leftover()
+        config = consumer.config
+        self._ack_all = config.ack_policy == AckPolicy.ALL
+        self._ack_wait = config.ack_wait or 30.0
+        self._ack_every, self._batch = options.ack_every, options.batch
+        if config.max_ack_pending is not None and config.max_ack_pending > 0:
+            # The server says nothing when so many are not acknowledged. There is room for the next batch
+            # though the acknowledgement of the last one is still on its way.
+            self._ack_every = max(min(options.ack_every, config.max_ack_pending // 2), 1)
+            self._batch = max(min(options.batch, config.max_ack_pending // 4), 1)
         # With ack-all: the last message that is written, how many are not acknowledged, and since when.
         self._last: JetStreamMsg | None = None
         self._unacked = 0
         self._acked_at = time.monotonic()
+        # With ack-all: sequences of what is written, and was sent back because of what is before it.
+        self._written: set[int] = set()
+        self._waiting = False
         self.status = LogStatus()
-        if consumer.config.ack_policy == AckPolicy.NONE:
+        if config.ack_policy == AckPolicy.NONE:
             raise UsageError(
                 f"consumer {consumer.name} takes no acknowledgements: lines could be lost",
                 hint="Use one with ack policy explicit or all",
+            )
+        if self._ack_all and options.ack_interval >= self._ack_wait:
+            raise UsageError(
+                f"ack_interval must be less than the ack_wait of consumer {consumer.name}, "
+                f"{self._ack_wait:g} s: everything would come again",
+                hint="Acknowledge more often, or take another consumer",
             )
 
     def stop(self) -> None:
@@ -120,29 +146,54 @@ class LogConsumer:
 
     async def run(self) -> None:
         """Write until `stop`, with `once` until there is nothing more. Raises what does not pass."""
-        while not self._stopping.is_set():
-            try:
-                messages = await self._pull()
-            except Error as error:
-                if self._options.once or not is_passing(error):
-                    raise
-                self._tell(f"waiting for the server: {error}")
-                await self._pause(_AGAIN)
-                continue
-            if messages:
-                await self._handle(messages)
-            elif self._options.once:
-                break
-            if self._last is not None and time.monotonic() - self._acked_at >= self._options.ack_interval:
-                self._ack_last()
-        self._ack_last()
-        with suppress(Timeout, ConnectionError):
-            await self._js.connection.flush()  # Without a server, they come again.
+        try:
+            while not self._stopping.is_set():
+                messages = await self._pull_patiently()
+                if messages:
+                    await self._handle(messages)
+                elif self._options.once:
+                    if self._last is None:
+                        break
+                    self._ack_last()  # More may come then.
+                self._ack_if_due()
+        finally:
+            self._ack_last()
+            with suppress(Timeout, ConnectionError):
+                await self._js.connection.flush()  # Without a server, they come again.
 
     # --- pulling
 
+    async def _pull_patiently(self) -> Sequence[JetStreamMsg]:
+        """Messages; none, and a word about it, while the server is away."""
+        try:
+            messages = await self._pull()
+        except _FINAL:
+            raise
+        except Error as error:
+            if self._options.once or not is_passing(error):
+                raise
+            if isinstance(error, NoResponders):
+                await self._look_for_the_consumer()
+            if not self._waiting:
+                self._tell(f"waiting for the server: {error}")
+            self._waiting = True
+            await self._pause(_AGAIN)
+            return []
+        if self._waiting:
+            self._waiting = False
+            self._tell("the server is back")
+        return messages
+
+    async def _look_for_the_consumer(self) -> None:
+        """Raise `ConsumerNotFound` and kin when nobody will ever answer."""
+        try:
+            await self._consumer.info()
+        except Error as error:
+            if not is_passing(error):
+                raise
+
     async def _pull(self) -> Sequence[JetStreamMsg]:
-        batch = await self._consumer.fetch_no_wait(self._options.batch)
+        batch = await self._fetch_there()
         if batch or self._options.once:
             return batch
         expires = _PULL
@@ -161,95 +212,93 @@ class LogConsumer:
             stopping.cancel()
             pulling.cancel()
 
+    async def _fetch_there(self) -> Sequence[JetStreamMsg]:
+        """What is there now, bounded in messages and in bytes."""
+        js, consumer = self._js, self._consumer
+        if consumer.config.priority_groups:
+            return await consumer.fetch_no_wait(self._batch)  # It knows of groups and pins.
+        subject = js.api.subject(api.CONSUMER_NEXT, stream=consumer.stream_name, consumer=consumer.name)
+        target = PullTarget(js.connection, subject, consumer.config.ack_policy)
+        largest = js.connection.max_payload + _SUBJECTS
+        request = PullRequest(batch=self._batch, max_bytes=max(_PULL_BYTES, largest), no_wait=True)
+        batch = await Fetch(target, request, leftover=self._leftover).run(js.timeout)
+        if not batch and self._options.once:
+            # One that was stored when the server took larger ones ends a pull that is bounded in bytes.
+            batch = await consumer.fetch_no_wait(1)
+        return batch
+
     # --- writing
 
     async def _handle(self, messages: Sequence[JetStreamMsg]) -> None:
         self.status.redelivered += sum(1 for each in messages if each.metadata.num_delivered > 1)
-        hosts, poison = self._sort(messages)
-        writing = asyncio.create_task(asyncio.to_thread(self._write, hosts))
+        writing = asyncio.create_task(asyncio.to_thread(self._writer.write, messages, self._written))
+        next_word = time.monotonic() + self._ack_wait / 3
         while not writing.done():
-            done, _ = await asyncio.wait((writing,), timeout=self._ack_wait / 3)
-            if not done:
+            due = next_word
+            if self._last is not None:
+                due = min(due, self._acked_at + self._options.ack_interval)
+            await asyncio.wait((writing,), timeout=max(due - time.monotonic(), 0.01))
+            self._ack_if_due()
+            if not writing.done() and time.monotonic() >= next_word:
+                next_word = time.monotonic() + self._ack_wait / 3
                 for message in messages:
                     message.in_progress()
         outcome = writing.result()
-        self._answer(messages, outcome, poison)
+        self.status.lines += outcome.lines
+        self.status.bytes += outcome.bytes
+        self.status.hosts = self._writer.hosts
+        self._answer(messages, outcome)
+        if outcome.error is not None:
+            raise outcome.error
         if outcome.full:
             self.status.state = "full"
             delay = self._options.nak_delay
             self._tell(f"{outcome.reason}: {len(outcome.full):,} messages come again in {delay:g} s")
             await self._pause(delay + _LATE)
-        elif self.status.state == "full" and outcome.written:
+        elif self.status.state == "full" and outcome.lines:
             self.status.state = "writing"
             self._tell("there is room again")
 
-    def _sort(
-        self, messages: Sequence[JetStreamMsg]
-    ) -> tuple[dict[str, list[tuple[JetStreamMsg, bytes]]], dict[int, str]]:
-        """The lines of each host, and by index why a message can never be written."""
-        hosts: dict[str, list[tuple[JetStreamMsg, bytes]]] = {}
-        poison: dict[int, str] = {}
-        for index, message in enumerate(messages):
-            try:
-                tokens = message.subject.split(".")
-                if len(tokens) < 3:
-                    raise ValueError(f"no host in the subject {message.subject!r}")
-                self._files.path_of(tokens[-1])
-                encoding = message.headers.get(ENCODING, "")
-                line = decompress(encoding, message.data, _LARGEST) if encoding else message.data
-            except ValueError as error:
-                poison[index] = " ".join(str(error).split())[:256]
-            else:
-                hosts.setdefault(tokens[-1], []).append((message, line))
-        return hosts, poison
-
-    def _write(self, hosts: dict[str, list[tuple[JetStreamMsg, bytes]]]) -> _Outcome:
-        """For a thread: writes, and says what became of it."""
-        written: list[JetStreamMsg] = []
-        full: list[JetStreamMsg] = []
-        reason = ""
-        for host, pairs in hosts.items():
-            messages = [message for message, _ in pairs]
-            appended = self._files.append(host, [line for _, line in pairs])
-            written += messages[: appended.lines]
-            self.status.lines += appended.lines
-            self.status.bytes += appended.bytes
-            self._hosts.add(host)
-            if appended.full is not None:
-                full += messages[appended.lines :]
-                reason = f"{self._files.path_of(host)}: {os.strerror(appended.full.errno or 0)}"
-        self.status.hosts = len(self._hosts)
-        return _Outcome(written, full, reason)
-
     # --- acknowledging
 
-    def _answer(self, messages: Sequence[JetStreamMsg], outcome: _Outcome, poison: Mapping[int, str]) -> None:
+    def _answer(self, messages: Sequence[JetStreamMsg], outcome: Outcome) -> None:
         """Say what became of each message. Nothing is given up before what came before it is on the disk."""
-        refused = {id(message) for message in outcome.full}
-        good = len(messages)
-        if self._ack_all and refused:
-            # An acknowledgement covers everything before it: it must not pass what is not written.
-            good = next(index for index, message in enumerate(messages) if id(message) in refused)
-        for index, reason in poison.items():
+        if not self._ack_all:
+            for index, reason in outcome.poison.items():
+                self._terminate(messages[index], reason)
+            ack_all([messages[index] for index in outcome.written])
+            self._send_back([messages[index] for index in sorted(outcome.full)])
+            return
+        # An acknowledgement covers everything before it: it must not pass what is not written.
+        handled = outcome.written | outcome.poison.keys()
+        good = next((index for index in range(len(messages)) if index not in handled), len(messages))
+        for index, reason in outcome.poison.items():
             if index < good:
                 self._terminate(messages[index], reason)
-        if not self._ack_all:
-            ack_all(outcome.written)
-            self._send_back(outcome.full)
-            return
-        handled = [message for message in messages[:good] if not message.settled]
-        if handled:
+        to_ack = [message for message in messages[:good] if not message.settled]
+        if to_ack:
             if self._last is None:
                 self._acked_at = time.monotonic()
-            self._last = handled[-1]
-            self._unacked += len(handled)
-        if refused or self._unacked >= self._options.ack_every:
+            self._last = to_ack[-1]
+            self._unacked += len(to_ack)
+        if good < len(messages) or self._unacked >= self._ack_every:
             self._ack_last()
-        self._send_back(messages[good:])
+        for index in outcome.written:
+            if index >= good and len(self._written) < _REMEMBERED:
+                self._written.add(messages[index].metadata.sequence.stream)
+        if outcome.error is None:
+            self._send_back(messages[good:])
+
+    def _ack_if_due(self) -> None:
+        if self._last is not None and time.monotonic() - self._acked_at >= self._options.ack_interval:
+            self._ack_last()
 
     def _ack_last(self) -> None:
         if self._last is not None:
             self._last.ack()
+            if self._written:
+                acked = self._last.metadata.sequence.stream
+                self._written = {sequence for sequence in self._written if sequence > acked}
             self._last, self._unacked = None, 0
             self._acked_at = time.monotonic()
 

@@ -113,6 +113,8 @@ class LogFiles:
             os.close(fd)
         if path not in self._known:
             self._sync_directory()
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
             self._known.add(path)
         return Appended(whole, size, full)
 
@@ -158,10 +160,10 @@ def _fitting(lines: Sequence[bytes], start: int, room: int | None) -> Sequence[b
 def _mend(fd: int) -> int:
     """The size of a file, without the beginning of a line that a crash left and nobody acknowledged."""
     size = os.fstat(fd).st_size
+    if not size or os.pread(fd, 1, size - 1) == b"\n":
+        return size
     start = max(size - _LOOK_BACK, 0)
     end = os.pread(fd, size - start, start)
-    if not end or end.endswith(b"\n"):
-        return size
     whole = end.rfind(b"\n") + 1
     if not whole and start:
         return size + os.write(fd, b"\n")  # Whatever that is, it is not ours.

@@ -12,6 +12,7 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -36,6 +37,8 @@ class Position(msgspec.Struct, kw_only=True):
     path: str
     device: int
     inode: int
+    #: The device in the ids of its lines, if that was another one: a disk may get another number at boot.
+    origin: int | None = None
     #: Digest of the first `head_size` bytes: its first line, or as much of it as there was. Empty until then.
     head: str = ""
     head_size: int = 0
@@ -54,9 +57,18 @@ class Position(msgspec.Struct, kw_only=True):
     def key(self) -> Key:
         return self.device, self.inode
 
+    @property
+    def identity(self) -> str:
+        """What the ids of its lines have in common. Only when the fingerprint is taken."""
+        device = self.device if self.origin is None else self.origin
+        return f"{device:x}-{self.inode:x}-{self.head}-{self.generation}"
+
 
 class _Document(msgspec.Struct, kw_only=True):
     version: int
+    #: Since when, in seconds since 1970, the stream may have got lines behind these positions; None when it
+    #: has none: the agent ended well.
+    since: float | None = None
     files: list[Position]
 
 
@@ -66,6 +78,10 @@ class Positions:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries: dict[Key, Position] = {}
+        #: Whether there was no file, so that this is the first agent to use it.
+        self.first_use = True
+        #: What the file said when it was loaded: see `_Document`.
+        self.since: float | None = None
         self._lock: int | None = None
         # Writes happen in threads, and a thread cannot be called back: the newest wins, not the slowest.
         self._writing = threading.Lock()
@@ -97,13 +113,28 @@ class Positions:
                 f"{self.path} is no position file: {error}",
                 hint="Without it, files are shipped from --from-start or --from-end on",
             ) from None
+        self.first_use = False
+        self.since = document.since
         self.entries = {entry.key: entry for entry in document.files}
 
-    def encode(self) -> tuple[int, bytes]:
-        """What `write` writes, and its number. Forgets what was not seen for a week."""
+    def move(self, position: Position, key: Key) -> None:
+        """The file of a position has this key now. The ids of its lines stay."""
+        del self.entries[position.key]
+        if position.origin is None:
+            position.origin = position.device
+        position.device, position.inode = key
+        self.entries[key] = position
+
+    def forget_gone(self, followed: Collection[Key]) -> None:
+        """Forget what was not seen for a week. What is followed stays, whatever the clock says."""
         oldest = time.time() - _KEEP_GONE
-        self.entries = {key: entry for key, entry in self.entries.items() if entry.seen >= oldest}
-        document = _Document(version=_VERSION, files=list(self.entries.values()))
+        for key, entry in list(self.entries.items()):
+            if entry.seen < oldest and key not in followed:
+                del self.entries[key]
+
+    def encode(self, since: float | None) -> tuple[int, bytes]:
+        """What `write` writes, and its number."""
+        document = _Document(version=_VERSION, since=since, files=list(self.entries.values()))
         self._encoded += 1
         # msgspec writes no names that are not UTF-8, and files may have such.
         return self._encoded, json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"

@@ -6,35 +6,51 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.shipper.control import AGENTS, FORGOTTEN_AFTER, AgentReport
+from jetspark.shipper.gate import Gate
 from jetspark.shipper.names import digest, header_text, subject_token
 from jetspark.shipper.options import ShipOptions
 
-if TYPE_CHECKING:
-    from jetspark.shipper.agent import AgentStatus
-
-__all__ = ["Reporter"]
+__all__ = ["AgentStatus", "Reporter"]
 
 _EVERY: Final = 2.0
 #: Seconds that a report may take. It is only a report.
 _PATIENCE: Final = 2.0
 
 
+class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
+    """How an agent stands."""
+
+    #: `shipping`; `paused` when the switch is set and nothing is under way any more; `stopped`.
+    state: str
+    host: str
+    subject: str
+    files: int
+    #: Lines and bytes that are stored.
+    lines: int
+    bytes: int
+    #: How many of the lines the stream had already.
+    duplicates: int
+    #: Messages without an answer, and bytes of files that are not read yet.
+    under_way: int
+    behind: int
+
+
 class Reporter:
     """Publishes reports of one agent."""
 
     def __init__(
-        self, js: JetStream, options: ShipOptions, status: Callable[[], AgentStatus], obeys: Callable[[], int]
+        self, js: JetStream, options: ShipOptions, status: Callable[[], AgentStatus], gate: Gate
     ) -> None:
         self._js = js
         self._status = status
-        self._obeys = obeys
+        self._gate = gate
         self._host = header_text(options.host)
         # The same after a restart, so that an agent has one report, not one for each of its lives.
         own = str(options.positions.absolute()) if options.patterns else f"stdin {os.getpid()}"
@@ -55,7 +71,7 @@ class Reporter:
             host=self._host,
             pid=os.getpid(),
             state=status.state,
-            obeys=self._obeys(),
+            obeys=self._gate.switch.sequence,
             lines=status.lines,
             bytes=status.bytes,
             behind=status.behind,
@@ -81,4 +97,4 @@ class Reporter:
     async def _work(self) -> None:
         while True:
             await self.report()
-            await asyncio.sleep(_EVERY)
+            await self._gate.changed.wait(_EVERY)

@@ -6,12 +6,14 @@ import asyncio
 import io
 import os
 import secrets
+import select
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Final, cast
 
+from jetspark.errors import Error
 from jetspark.shipper.lines import Line, split_lines
 
 __all__ = ["StandardInput"]
@@ -20,30 +22,30 @@ _CHUNK: Final = 256 * 1024
 
 
 class StandardInput:
-    """The lines that another program writes to us."""
+    """The lines that another program writes to us; `limit` says at how many bytes they are cut."""
 
-    def __init__(self, max_line: int) -> None:
-        self._max_line = max_line
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
         #: Of this run alone: another one reads something else.
         self.identity = f"stdin-{secrets.token_hex(8)}"
-        self._arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=4)
+        self._arrived: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=4)
 
     def close(self) -> None:
         """Wait for no more. When something has arrived already, whoever reads it is not waiting."""
         with suppress(asyncio.QueueFull):
             self._arrived.put_nowait(b"")
 
-    async def pieces(self) -> AsyncIterator[tuple[list[Line], int]]:
-        """Lines as they come, with the bytes they took; the last one may lack its end."""
+    async def pieces(self) -> AsyncIterator[list[Line]]:
+        """Lines as they come; the last one may lack its end. Raises `Error` when it cannot be read."""
         rest, offset = b"", 0
         async for data in self._chunks():
             rest += data
-            lines, used = split_lines(rest, offset, self._max_line)
+            lines, used = split_lines(rest, offset, self._limit())
             rest, offset = rest[used:], offset + used
             if lines:
-                yield lines, used
+                yield lines
         if rest:
-            yield split_lines(rest, offset, self._max_line, final=True)
+            yield split_lines(rest, offset, self._limit(), final=True)[0]
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         """Read in a thread, a daemon: a read that never returns must keep no agent that was told to end."""
@@ -52,12 +54,14 @@ class StandardInput:
         source = _reader()
 
         def read() -> None:
-            data = b"-"
-            while data:
+            data: bytes | OSError = b"-"
+            while data and isinstance(data, bytes):
                 try:
                     data = source(_CHUNK)
-                except (OSError, ValueError):
-                    data = b""  # It was closed.
+                except OSError as error:
+                    data = error
+                except ValueError:
+                    data = b""  # It was closed by this program.
                 try:
                     asyncio.run_coroutine_threadsafe(arrived.put(data), loop).result()
                 except RuntimeError:
@@ -65,6 +69,8 @@ class StandardInput:
 
         threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
         while data := await arrived.get():
+            if isinstance(data, OSError):
+                raise Error(f"standard input cannot be read: {data.strerror}") from data
             yield data
 
 
@@ -74,4 +80,12 @@ def _reader() -> Callable[[int], bytes]:
         descriptor = sys.stdin.fileno()
     except (OSError, ValueError):  # It is something that only looks like a file.
         return cast("io.BufferedReader", sys.stdin.buffer).read1
-    return lambda size: os.read(descriptor, size)
+
+    def read(size: int) -> bytes:
+        while True:
+            try:
+                return os.read(descriptor, size)
+            except BlockingIOError:  # Somebody who shares it does not want to wait; we do.
+                select.select([descriptor], [], [])
+
+    return read

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from jetspark.shipper.positions import Key, Position
 
-__all__ = ["LEAST_LINE", "TailedFile", "Truncated", "is_same", "last_line_end"]
+__all__ = ["LEAST_LINE", "State", "TailedFile", "Truncated", "is_same", "last_line_end", "tail_of"]
 
 #: Bytes of the first line that make the fingerprint. A line is never cut before.
 LEAST_LINE: Final = 256
@@ -24,6 +25,16 @@ _LOOK_BACK: Final = 256 * 1024
 
 class Truncated(Exception):
     """The file has begun anew. Never leaves this package."""
+
+
+class State(NamedTuple):
+    """What changes when a file is written to: the time, in nanoseconds, and the size."""
+
+    mtime: int
+    size: int
+
+
+_NEVER: Final = State(-1, -1)
 
 
 class TailedFile:
@@ -37,22 +48,27 @@ class TailedFile:
         #: Since when no name that is followed leads to it, by the monotonic clock; None while one does.
         self.left: float | None = None
         self.grown = time.monotonic()
+        #: Its state at the last read.
+        self.read_at = _NEVER
+        self._useless = _NEVER
 
     @property
     def key(self) -> Key:
         """Device and inode."""
         return self.position.key
 
-    @property
-    def identity(self) -> str:
-        """What the ids of its lines have in common. Only when the fingerprint is taken."""
-        at = self.position
-        return f"{at.device:x}-{at.inode:x}-{at.head}-{at.generation}"
-
-    def state(self) -> tuple[int, int]:
-        """When it was written last, in nanoseconds, and its size."""
+    def state(self) -> State:
+        """When it was written last, and its size."""
         status = os.fstat(self._fd)
-        return status.st_mtime_ns, status.st_size
+        return State(status.st_mtime_ns, status.st_size)
+
+    def has_news(self, state: State) -> bool:
+        """Whether there is more to read in this state than there was."""
+        return state.size != self.offset and state != self._useless
+
+    def wait_for_more(self, state: State) -> None:
+        """What there is in this state cannot be shipped yet: it has no news before that changes."""
+        self._useless = state
 
     def behind(self) -> int:
         """Bytes that are there and not read."""
@@ -60,10 +76,10 @@ class TailedFile:
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes behind `offset`. Raises `Truncated`, `OSError`."""
-        there = os.fstat(self._fd).st_size
-        if there < self.offset:
+        self.read_at = self.state()
+        if self.read_at.size < self.offset:
             raise Truncated
-        if there == self.offset:
+        if self.read_at.size == self.offset:
             return b""
         data = os.pread(self._fd, len(self.tail) + size, self.offset - len(self.tail))
         if not data.startswith(self.tail):
@@ -88,7 +104,7 @@ class TailedFile:
     def advance(self, data: bytes) -> None:
         """`data`, which was read, is on its way."""
         self.offset += len(data)
-        self.tail = (self.tail + data)[-_TAIL:]
+        self.tail = tail_of(self.tail, data)
         self.grown = time.monotonic()
 
     def store(self, offset: int, tail: bytes) -> None:
@@ -98,6 +114,7 @@ class TailedFile:
     def rewind(self) -> None:
         """Read again what is not stored."""
         self.offset, self.tail = self.position.offset, self.position.tail
+        self._useless = _NEVER
 
     def begin_anew(self) -> TailedFile:
         """The same inode from its start, with other ids. This one is to be forgotten."""
@@ -106,7 +123,12 @@ class TailedFile:
         file = TailedFile(
             fd,
             Position(
-                path=at.path, device=at.device, inode=at.inode, generation=at.generation + 1, seen=time.time()
+                path=at.path,
+                device=at.device,
+                inode=at.inode,
+                origin=at.origin,
+                generation=at.generation + 1,
+                seen=time.time(),
             ),
         )
         file.left = self.left
@@ -115,7 +137,8 @@ class TailedFile:
     def note(self) -> None:
         """Note in the position whether it was deleted: then its inode may be another file's."""
         if self._fd >= 0:
-            self.position.deleted = os.fstat(self._fd).st_nlink == 0
+            with suppress(OSError):  # A file system that is gone tells nothing.
+                self.position.deleted = os.fstat(self._fd).st_nlink == 0
             self.position.seen = time.time()
 
     def close(self) -> None:
@@ -124,6 +147,11 @@ class TailedFile:
             self.note()
             os.close(self._fd)
             self._fd = -1
+
+
+def tail_of(before: bytes, data: bytes) -> bytes:
+    """The bytes to know a place again that is behind `data`, which is behind `before`."""
+    return (before + data[-_TAIL:])[-_TAIL:]
 
 
 def is_same(fd: int, position: Position) -> bool:
