@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from jetspark import blocking
 from jetspark.shipper.pipeline.config import Config
@@ -66,8 +67,9 @@ def parsed(
     more: str = "",
     source: str = "",
     headers: Mapping[str, str] | None = None,
+    text_of: str | None = None,
 ) -> list[Row]:
-    """The rows that lines become, in order."""
+    """The rows that lines become, in order. `text_of` is a column to get as text: Python has fewer times."""
     config, where = config_of(place, parse, more, source)
     fields = {name: [value] for name, value in (headers or {}).items()}
     messages = [
@@ -75,7 +77,10 @@ def parsed(
         for number, line in enumerate(lines, 1)
     ]
     frame = session.createDataFrame(messages, READ_SCHEMA)
-    return sorted(parse_lines(frame, config, where).collect(), key=lambda row: row.sequence)
+    rows = parse_lines(frame, config, where)
+    if text_of is not None:
+        rows = rows.withColumn(text_of, F.col(text_of).cast("string"))
+    return sorted(rows.collect(), key=lambda row: row.sequence)
 
 
 class Pipes:
