@@ -62,7 +62,7 @@ class Job:
         self._spark = spark
         self._config = config
         self._where = where
-        self._table = Table(spark, config, where) if config.sink.path is not None else None
+        self._table: Table | None = None
         self._lock = threading.Lock()
         self._batches: dict[tuple[str, int], Batch] = {}
         self._stopping = threading.Event()
@@ -112,7 +112,8 @@ class Job:
         Raises `UsageError`, and `Error` for what Spark refuses.
         """
         with spark_explained():
-            if self._table is not None:
+            if self._config.sink.path is not None:
+                self._table = Table(self._spark, self._config, self._where)
                 self._table.prepare(self._writer.id())
             if self._config.counts is None:
                 return {"rows": self._start("rows", self.rows(targets), self._do_rows, targets, once=once)}

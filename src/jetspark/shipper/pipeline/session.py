@@ -44,7 +44,7 @@ def start_session(config: Config, log: Path) -> SparkSession:
     builder = SparkSession.builder.master(config.spark.master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
         builder = builder.config(key, value)
-    with _stderr_to(log), spark_explained():
+    with _stderr_to(log), spark_explained(f"Its log is {log}"):
         return builder.getOrCreate()
 
 
