@@ -66,6 +66,7 @@ def test_a_spark_that_is_gone_is_an_error_like_others(gone: Exception) -> None:
         raise gone
 
 
-def test_errors_of_ones_own_pass() -> None:
-    with pytest.raises(NoServersError, match="none"), spark_explained("It goes on"):
-        raise NoServersError("none")
+@pytest.mark.parametrize("other", [NoServersError("none"), BrokenPipeError("none")])
+def test_errors_of_others_pass(other: Exception) -> None:
+    with pytest.raises(type(other), match="^none$"), spark_explained("It goes on"):
+        raise other

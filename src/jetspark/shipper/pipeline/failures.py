@@ -14,8 +14,10 @@ from jetspark.errors import Error
 
 __all__ = ["SPARK_ERRORS", "explained", "spark_explained"]
 
+# Not a BrokenPipeError, which is of the one who reads what is printed.
+_GONE: Final = (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError)
 #: What calls into Spark raise: its own errors, and those of the way there when it is gone.
-SPARK_ERRORS: Final = (PySparkException, Py4JError, ConnectionError)
+SPARK_ERRORS: Final = (PySparkException, Py4JError, *_GONE)
 
 _LOST: Final = "The lines are gone. With source.fail_on_data_loss = false, the next run goes on without them"
 
@@ -25,15 +27,13 @@ def spark_explained(hint: str | None = None) -> Iterator[None]:
     """Raises `Error` for what Spark raises."""
     try:
         yield
-    except Error:  # Some of them are a ConnectionError, too.
-        raise
     except SPARK_ERRORS as error:
         raise explained(error, hint) from error
 
 
 def explained(error: BaseException, hint: str | None = None) -> Error:
     """The error in what Spark tells. The hint is for those that have no better one."""
-    if isinstance(error, Py4JNetworkError | ConnectionError):
+    if isinstance(error, _GONE):
         return Error("Spark ended, and did not say why", hint=hint)
     text = ""
     with contextlib.suppress(*SPARK_ERRORS):  # Java is asked for it, and may be gone by now.
