@@ -68,5 +68,5 @@ def test_a_spark_that_is_gone_is_an_error_like_others(gone: Exception) -> None:
 
 @pytest.mark.parametrize("other", [NoServersError("none"), BrokenPipeError("none")])
 def test_errors_of_others_pass(other: Exception) -> None:
-    with pytest.raises(type(other), match="^none$"), spark_explained("It goes on"):
+    with pytest.raises(type(other), match=r"^none$"), spark_explained("It goes on"):
         raise other
