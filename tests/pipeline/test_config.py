@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from jetspark.errors import UsageError
 from jetspark.shipper.pipeline.config_file import read_config
-from jetspark.shipper.pipeline.patterns import read_pattern
+from jetspark.shipper.pipeline.patterns import far_year, read_pattern
 from jetspark.shipper.pipeline.toml_lines import line_of
 
 WHOLE = """\
@@ -67,6 +69,9 @@ def test_a_file_is_read_with_types_and_defaults(tmp_path: Path) -> None:
     assert config.partition_by == ("date", "host")
     assert config.row_columns[:2] == ("time", "remote_addr")
     assert config.spark.conf == {"spark.driver.memory": "1g"}
+    conf = WHOLE.replace('"1g" }', '"1g", "spark.a" = 4, "spark.b" = false }')
+    more = read_config(written(tmp_path, conf))[0].spark.conf
+    assert more == {"spark.driver.memory": "1g", "spark.a": "4", "spark.b": "false"}
 
 
 def test_paths_are_relative_to_the_file_and_urls_stay(tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ MISTAKES = {
         "line 15, parse.time: there is no field 'b'",
     ),
     "collision": ("minute =", "host =", "line 16, columns.host: column host is there already"),
-    "column-name": ("minute =", '"a b" =', "line 16, columns.a b: a column is letters"),
+    "column-name": ("minute =", '"a b" =', "line 16, columns.a b: 'a b' must be letters"),
     "window": ('"1 minute"', '"1"', "line 19, counts.window: '1' must be like '1 minute'"),
     "by": (
         '"minute"]',
@@ -155,7 +160,86 @@ MISTAKES = {
         "line 28, dead_letters.subject: 'logs.dead' is read by source.subjects",
     ),
     "wildcard": ("dead.lines", "dead.*", "line 28, dead_letters.subject: "),
-    "conf": ('"1g"', "1", "line 32, spark.conf: expected str, got int"),
+    "conf": (
+        'conf = { "spark.driver.memory" = "1g" }',
+        '[spark.conf]\n"spark.a" = 1\n"spark.b.c" = [1]',
+        "line 34, spark.conf.spark.b.c: expected str, got list",
+    ),
+    "column-type": (
+        "minute =",
+        "a = '''\n[sink]'''\nb = 5\nminute =",
+        "line 18, columns.b: expected str, got int",
+    ),
+    "field-type": (
+        '"combined"',
+        '"json"\n[parse.fields]\na = "int"\nb = 1',
+        "line 16, parse.fields.b: expected str, got int",
+    ),
+    "list-item": ('["logs.>"]', '["logs.>", 5]', "line 8, source.subjects: expected str, got int"),
+    "no-password": (
+        "[parse]",
+        'user = "me"\n[parse]',
+        "line 5, source.password_file: is missing: a user has",
+    ),
+    "empty-password": (
+        "[parse]",
+        'user = "me"\npassword_file = "empty"\n[parse]',
+        "line 13, source.password_file: must be text",
+    ),
+    "internal-name": ("minute =", "_reason =", "line 16, columns._reason: '_reason' must be letters"),
+    "internal-group": (
+        '"combined"',
+        '"regex"\npattern = "(?<_data>.)"',
+        "line 14, parse.pattern: '_data' must be letters",
+    ),
+    "two-lines": (
+        '"combined"',
+        '"json"\nfields = { line = "int" }\nkeep_line = true',
+        "line 15, parse.keep_line: there is a field of this name already: line",
+    ),
+    "lost-time": (
+        '"combined"',
+        '"json"\nfields = { time = "string" }',
+        'line 12, parse.time: there is a field time, and it would be lost. Say `time = "time"`',
+    ),
+    "lost-time-of-a-group": (
+        '"combined"',
+        '"regex"\npattern = \'(?<time>.) (?<at>.)\'\ntime = "at"',
+        "line 15, parse.time: there is a field time, and it would be lost",
+    ),
+    "boolean-time": (
+        '"combined"',
+        '"json"\nfields = { a = "boolean" }\ntime = "a"',
+        "line 15, parse.time: field a is a boolean",
+    ),
+    "format-of-a-timestamp": (
+        '"combined"',
+        '"json"\nfields = { a = "timestamp" }\ntime = "a"\ntime_format = "yyyy"',
+        "line 16, parse.time_format: is for texts, and field a is a timestamp",
+    ),
+    "endless-year": (
+        '"combined"',
+        '"json"\nfields = { a = "string" }\ntime = "a"\ntime_format = "d/M/y"',
+        "line 16, parse.time_format: must have the year as yyyy or yy, not y",
+    ),
+    "no-window": ('"1 minute"', '"0 minutes"', "line 19, counts.window: must be longer than nothing"),
+    "by-twice": ('"minute"]', '"host"]', "line 21, counts.by: has host twice"),
+    "partition-twice": (
+        '"table"',
+        '"table"\npartition_by = ["host", "host"]',
+        "line 26, sink.partition_by: has host twice",
+    ),
+    "in-the-checkpoint": (
+        '"table"',
+        '"state/checkpoint"',
+        "line 25, sink.path: table and checkpoint must be apart",
+    ),
+    "around-the-checkpoint": (
+        '"table"',
+        '"state/../state"',
+        "line 25, sink.path: table and checkpoint must be apart",
+    ),
+    "no-rows": ('"parquet"\npath = "table"', '"console"\nrows = 0', "line 25, sink.rows: must be at least 1"),
     "toml": ("[parse]", "[parse", "line 12"),
 }
 
@@ -163,6 +247,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", sorted(MISTAKES))
 def test_a_mistake_is_told_with_its_line_and_key(tmp_path: Path, mistake: str) -> None:
     before, after, told = MISTAKES[mistake]
+    (tmp_path / "empty").touch()
     assert before in WHOLE
     with pytest.raises(UsageError) as caught:
         read_config(written(tmp_path, WHOLE.replace(before, after, 1)))
@@ -187,6 +272,52 @@ def test_lines_are_found_in_tables_dotted_keys_and_inline_tables(path: str, line
     text = "a = 1\n[b]\nc = 2\nd = { e = 3 }\n[x.y] # tables\nz = 4\n[b]\n"
     text = text.replace("[b]\n", '"b"."g h" = 1\n') if path == "b.g h" else text
     assert line_of(text, path.split(".")) == (line if path != "b.g h" else 2)
+
+
+def test_counts_have_names_of_their_own(tmp_path: Path) -> None:
+    for name in ("count", "window", "window_start", "Window_End"):
+        text = WHOLE.replace("minute =", f"{name} =").replace('"minute"', f'"{name}"')
+        with pytest.raises(
+            UsageError, match=f"line 21, counts.by: the counts have a column {name} of their own"
+        ):
+            read_config(written(tmp_path, text))
+
+
+def test_what_looks_like_keys_in_strings_of_several_lines_is_none() -> None:
+    text = "\n".join(
+        (
+            'a = """',
+            "[sink]",
+            'format = 3 # \\"""',
+            '"""',
+            "b = '''x",
+            "c = 1'''",
+            '# it\'s """',
+            'c = \'"""\'',
+            'd = "a # \\" b"',
+            "[sink]",
+            "format = 4 # it's",
+        )
+    )
+    assert tomllib.loads(text)["sink"] == {"format": 4}
+    keys = ("a", "b", "c", "d", "sink", "sink.format")
+    assert [line_of(text, key.split(".")) for key in keys] == [1, 5, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("time_format", "fine", "far"),
+    [
+        ("yyyy-MM-dd HH:mm:ss Z", ["2026-01-31 12:00:00 +0000"], ["+294248-01-31", "-294248-01-31"]),
+        ("yyyyMMdd-HHmmss", ["20260131-120000"], ["+2942480131-120000", "-2942480131-120000"]),
+        ("ddMMyyyy-HHmmss", ["31012026-120000"], ["3101-294248-120000", "3101+294248-120000"]),
+        ("dMMM[ ]uuuu'y'", ["1Jan2026y"], ["1Jan-294248y", "31Jan+294248y"]),
+    ],
+)
+def test_years_that_spark_cannot_count_are_known_by_their_sign(
+    time_format: str, fine: list[str], far: list[str]
+) -> None:
+    pattern = far_year(time_format)
+    assert [text for text in fine + far if re.search(pattern, text)] == far
 
 
 def test_patterns_lose_their_names_and_keep_their_numbers() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
+import shutil
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,12 +14,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jetspark.errors import UsageError
 from jetspark.shipper.demo.books import Books, balance
-from jetspark.shipper.demo.hosts import Host, access_line
+from jetspark.shipper.demo.hosts import Host, OwnFiles
+from jetspark.shipper.demo.hosts import access_line as simulated_line
 from jetspark.shipper.demo.pipeline import DEAD_LETTERS, Pipeline
+from jetspark.shipper.options import MAX_LINE
 from tests.cli.conftest import no_settings, process
 from tests.cli.support import Process
-from tests.pipeline.support import parsed
+from tests.pipeline.support import Pipes, access_line, parsed
 from tests.support.waiting import wait_until
 
 __all__ = ["no_settings", "process"]
@@ -41,7 +44,7 @@ def test_hosts_write_lines_that_parse_and_rotate_their_logs(session: SparkSessio
 
 def test_lines_are_the_same_with_the_same_seed() -> None:
     now = datetime(2026, 1, 31, tzinfo=UTC)
-    first, second = (access_line(random.Random(1), "web1", 1, now) for _ in range(2))
+    first, second = (simulated_line(random.Random(1), "web1", 1, now) for _ in range(2))
     assert first == second
 
 
@@ -74,10 +77,10 @@ def test_agents_server_and_spark_are_killed_ten_times_and_the_books_balance(
     chance.shuffle(victims)
     with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
         for victim in victims:
-            # One that starts has nothing to lose.
-            done = pipeline.last.processed
-            wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
-            time.sleep(chance.random() * 2)
+            if victim == "job":  # One that starts has nothing to lose.
+                done = pipeline.last.processed
+                wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
+            time.sleep(chance.random() * 1.5)
             if victim == "agent":
                 pipeline.kill_agent(chance.randrange(len(hosts)))
             elif victim == "server":
@@ -112,15 +115,32 @@ def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process]
     )
 
 
-@pytest.mark.timeout(600)
-def test_the_demo_takes_files_of_the_users(process: Callable[..., Process], tmp_path: Path) -> None:
+def test_files_of_the_users_are_counted_as_an_agent_does(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("one\n\nthree\nfour without an end")
+    (tmp_path / "b.log").write_bytes(b"x" * (MAX_LINE + 1) + b"\n")
     (tmp_path / "a.log.1.gz").write_bytes(b"left out")
-    result = process(
-        "demo", "--files", tmp_path / "*.log*", "--format", "raw", "--no-kill", "--json",
-        "--directory", tmp_path / "demo",
-    ).end(SLOW)  # fmt: skip
-    assert (result.code, result.err) == (0, "")
-    books = json.loads(result.out)
-    assert (books["written"], books["rows"], books["dead_letters"], books["balanced"]) == (4, 4, 0, True)
-    assert books["hosts"] == [["local", 4]]
+    assert OwnFiles([str(tmp_path / "a*"), str(tmp_path / "*.log")]).written == 4 + 2
+    (tmp_path / "empty").touch()
+    for pattern, complaint in (("*.gz", "no file is"), ("empty", "there is no line in")):
+        with pytest.raises(UsageError, match=complaint):
+            OwnFiles([str(tmp_path / pattern)])
+
+
+def test_lines_without_ids_are_known_by_their_place(pipes: Pipes) -> None:
+    pipes.publish([access_line("web1", number) for number in range(5)])
+    pipes.publish(["poison"])
+    pipes.run(pipes.file())
+
+    def books(table: str) -> Books:
+        return balance(pipes.session, 6, table, pipes.bench.url, pipes.dead, simulated=False)
+
+    table = pipes.place / "table"
+    found = books(str(table))
+    assert (found.rows, found.dead_letters, found.duplicates, found.balanced) == (5, 1, 0, True)
+    assert (found.hosts, found.statuses) == ((("web1", 5),), ((200, 5),))
+    (date,) = table.glob("date=*")
+    shutil.copytree(date, table / "date=2000-01-01")
+    found = books(str(table))
+    assert (found.rows, found.duplicates, found.lost, found.balanced) == (10, 5, 0, False)
+    # A job that wrote no row has made no table.
+    assert (books(f"{table}-none").rows, books(f"{table}-none").lost) == (0, 5)

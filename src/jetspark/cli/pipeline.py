@@ -100,7 +100,7 @@ def run_pipeline(
     from jetspark.shipper.pipeline.job import Job  # noqa: PLC0415 - loads Spark
     from jetspark.shipper.pipeline.preflight import look  # noqa: PLC0415
     from jetspark.shipper.pipeline.runner import Runner  # noqa: PLC0415
-    from jetspark.shipper.pipeline.session import start_session  # noqa: PLC0415
+    from jetspark.shipper.pipeline.session import start_session, stop_session  # noqa: PLC0415
 
     targets = look(config, where)
     log = _log(config)
@@ -121,9 +121,10 @@ def run_pipeline(
     except UsageError:
         raise  # Of the file, with line and key.
     except Error as error:
-        raise Failure(str(error.args[0]), f"{error.hint}. Spark's log is {log}") from error
+        log_is = f"Spark's log is {log}"
+        raise Failure(str(error.args[0]), f"{error.hint}. {log_is}" if error.hint else log_is) from error
     finally:
-        spark.stop()
+        stop_session(spark)
     totals = runner.totals
     if not run.out.json:
         run.out.text(
@@ -173,13 +174,13 @@ def _log(config: Config) -> Path:
 def _plan(config: Config, where: Where) -> str:
     _check_spark()
     from jetspark.shipper.pipeline.job import Job  # noqa: PLC0415 - loads Spark
-    from jetspark.shipper.pipeline.session import start_session  # noqa: PLC0415
+    from jetspark.shipper.pipeline.session import start_session, stop_session  # noqa: PLC0415
 
     spark = start_session(config, _log(config))
     try:
         return Job(spark, config, where).plan()
     finally:
-        spark.stop()
+        stop_session(spark)
 
 
 def _way(config: Config) -> str:

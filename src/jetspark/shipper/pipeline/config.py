@@ -135,15 +135,17 @@ class Config(_Section, frozen=True):
         return read_pattern(self.parse.pattern)
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """What a line is read as."""
+        if self.parse.format == "regex":
+            return self.pattern.names
+        return _OF_FORMAT.get(self.parse.format) or tuple(self.parse.fields)
+
+    @property
     def line_columns(self) -> tuple[str, ...]:
         """The columns that are made of a line, without `time`."""
-        if self.parse.format == "regex":
-            made = tuple(name for name in self.pattern.names)
-        else:
-            made = _OF_FORMAT.get(self.parse.format) or tuple(self.parse.fields)
-        if self.parse.keep_line and "line" not in made:
-            made = (*made, "line")
-        return tuple(name for name in made if name != "time")
+        kept = ("line",) if self.parse.keep_line and "line" not in self.fields else ()
+        return tuple(name for name in (*self.fields, *kept) if name != "time")
 
     @property
     def row_columns(self) -> tuple[str, ...]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from jetspark.errors import UsageError
 from jetspark.shipper.pipeline.config import META, Config
-from jetspark.shipper.pipeline.patterns import read_pattern
+from jetspark.shipper.pipeline.patterns import far_year, read_pattern
 from jetspark.shipper.pipeline.toml_lines import line_of
 from jetspark.spark.options import Use, parse_options
 from jetspark.wire.subjects import check_subject, subjects_overlap
 
 __all__ = ["Where", "read_config"]
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DURATION: Final = re.compile(r"\s*\d+\s+(?:second|minute|hour|day|week)s?\s*")
 _TYPES: Final = ("string", "int", "bigint", "double", "boolean", "timestamp")
 
@@ -31,11 +32,12 @@ class Where:
         self.path = path
         self._text = text
 
-    def error(self, key: str, what: str, hint: str | None = None) -> UsageError:
-        """An error about a key."""
-        line = line_of(self._text, key.split("."))
+    def error(self, key: str | tuple[str, ...], what: str, hint: str | None = None) -> UsageError:
+        """An error about a key: with dots, or in parts that may have dots themselves."""
+        parts = tuple(key.split(".")) if isinstance(key, str) else key
+        line = line_of(self._text, parts)
         place = f"{self.path.name}, line {line}" if line is not None else self.path.name
-        return UsageError(f"{place}, {key}: {what}", hint=hint)
+        return UsageError(f"{place}, {'.'.join(parts)}: {what}", hint=hint)
 
 
 def read_config(
@@ -56,6 +58,7 @@ def read_config(
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path.name}: {error}", hint="It is no TOML") from None
+    _read_tables(where, found)
     try:
         config = msgspec.convert(found, Config)
     except msgspec.ValidationError as error:
@@ -70,9 +73,22 @@ def read_config(
     return config, where
 
 
+def _read_tables(where: Where, found: Mapping[str, object]) -> None:
+    """The tables whose keys are the user's: msgspec does not tell which of them is wrong."""
+    for path in (("columns",), ("parse", "fields"), ("spark", "conf")):
+        table: Any = found
+        for part in path:
+            table = table.get(part) if isinstance(table, dict) else None
+        for name, value in table.items() if isinstance(table, dict) else ():
+            if path == ("spark", "conf") and isinstance(value, bool | int | float):
+                table[name] = str(value).lower()  # As Spark spells it.
+            elif not isinstance(value, str):
+                raise where.error((*path, name), f"expected str, got {type(value).__name__}")
+
+
 def _refuse(where: Where, told: str) -> NoReturn:
     what, _, path = told.partition(" - at `$")
-    key = path.rstrip("`").lstrip(".").replace("[...]", "")
+    key = re.sub(r"\[[^\]]*\]", "", path.rstrip("`").lstrip("."))
     if found := re.match(r"Object (?:contains unknown|missing required) field `(.*)`", what):
         missing = "missing" in what
         key = f"{key}.{found[1]}".lstrip(".")
@@ -126,6 +142,8 @@ def _check_source(config: Config, where: Where) -> None:
         path = getattr(config.source, name)
         if path is not None and not Path(path).is_file():
             raise where.error(f"source.{name}", f"there is no file {path}")
+    if config.source.user is not None and config.source.password_file is None:
+        raise where.error("source.password_file", "is missing: a user has a password")
     try:
         parse_options(config.source_options()).check_use(Use.STREAM)
     except UsageError as error:
@@ -147,6 +165,13 @@ _OPTION_KEYS: Final = {
     "progressConsumer": "progress_consumer",
     "subjects": "subjects",
     "servers": "servers",
+    "credentialsFile": "credentials_file",
+    "nkeySecretFile": "nkey_file",
+    "password": "password_file",
+    "token": "token_file",
+    "user": "user",
+    "tlsCertFile": "tls_cert_file",
+    "tlsKeyFile": "tls_key_file",
     "domain": "domain",
     "apiPrefix": "api_prefix",
     "stream": "stream",
@@ -175,10 +200,30 @@ def _check_parse(config: Config, where: Where) -> None:
     for name, kind in parse.fields.items():
         if kind not in _TYPES:
             raise where.error(f"parse.fields.{name}", f"{kind!r} is none of {', '.join(_TYPES)}")
-    if parse.time is not None and parse.time not in (*config.line_columns, "time"):
-        raise where.error("parse.time", f"there is no field {parse.time!r}")
-    if parse.time_format is not None and parse.time is None:
-        raise where.error("parse.time_format", "says nothing without parse.time")
+    if parse.keep_line and parse.format != "raw" and "line" in (name.lower() for name in config.fields):
+        raise where.error("parse.keep_line", "there is a field of this name already: line")
+    _check_time(config, where)
+
+
+def _check_time(config: Config, where: Where) -> None:
+    parse = config.parse
+    if "time" in config.fields and parse.time != "time":
+        raise where.error("parse.time", "there is a field time, and it would be lost", 'Say `time = "time"`')
+    if parse.time is not None:
+        if parse.time not in config.fields:
+            raise where.error("parse.time", f"there is no field {parse.time!r}")
+        kind = parse.fields.get(parse.time, "string")
+        if kind == "boolean":
+            raise where.error("parse.time", f"field {parse.time} is a boolean")
+    if parse.time_format is not None:
+        if parse.time is None:
+            raise where.error("parse.time_format", "says nothing without parse.time")
+        if kind not in ("string", "int", "bigint"):
+            raise where.error("parse.time_format", f"is for texts, and field {parse.time} is a {kind}")
+        try:
+            far_year(parse.time_format)
+        except ValueError as error:
+            raise where.error("parse.time_format", str(error)) from None
 
 
 def _check_columns(config: Config, where: Where) -> None:
@@ -189,14 +234,12 @@ def _check_columns(config: Config, where: Where) -> None:
     )
     for section, names in groups:
         for name in names:
+            key: tuple[str, ...] = (*section.split("."), name)
+            if section == "parse.fields" and config.parse.pattern:
+                key = ("parse", "pattern")
             if _NAME.fullmatch(name) is None:
-                raise where.error(f"{section}.{name}", "a column is letters, digits and _")
+                raise where.error(key, f"{name!r} must be letters, digits and _, and begin with a letter")
             if name.lower() in taken:
-                key = (
-                    "parse.pattern"
-                    if section == "parse.fields" and config.parse.pattern
-                    else f"{section}.{name}"
-                )
                 raise where.error(key, f"column {name} is there already", "Choose another name")
             taken.add(name.lower())
 
@@ -207,9 +250,14 @@ def _check_counts(config: Config, where: Where) -> None:
     for key in ("window", "watermark"):
         if _DURATION.fullmatch(getattr(config.counts, key)) is None:
             raise where.error(f"counts.{key}", f"{getattr(config.counts, key)!r} must be like '1 minute'")
+    if int(config.counts.window.split()[0]) == 0:
+        raise where.error("counts.window", "must be longer than nothing")
     for name in config.counts.by:
         if name not in config.row_columns:
             raise where.error("counts.by", f"there is no column {name!r}", _there_are(config.row_columns))
+        if name.lower() in ("window", "window_start", "window_end", "count"):
+            raise where.error("counts.by", f"the counts have a column {name} of their own")
+    _check_each_once(config.counts.by, where, "counts.by")
 
 
 def _check_sink(config: Config, where: Where) -> None:
@@ -226,12 +274,30 @@ def _check_sink(config: Config, where: Where) -> None:
         raise where.error("sink.subject", told)
     if sink.subject is not None:
         _check_target(config, where, "sink.subject", sink.subject)
+    if sink.rows < 1:
+        raise where.error("sink.rows", "must be at least 1")
+    if sink.path is not None and _inside(sink.path, config.checkpoint):
+        raise where.error("sink.path", "table and checkpoint must be apart: one is inside of the other")
+    _check_each_once(sink.partition_by or (), where, "sink.partition_by")
     known = (*config.written_columns, "date")
     for name in config.partition_by if files else ():
         if name not in known:
             raise where.error("sink.partition_by", f"there is no column {name!r}", _there_are(known))
     if files and set(config.partition_by) >= set(config.written_columns):
         raise where.error("sink.partition_by", "leaves no column to write")
+
+
+def _check_each_once(names: Sequence[str], where: Where, key: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise where.error(key, f"has {name} twice")
+
+
+def _inside(path: str, other: str) -> bool:
+    """Whether one of them is the other or in it."""
+    one, two = (os.path.normpath(each.removeprefix("file://")).split("/") for each in (path, other))
+    length = min(len(one), len(two))
+    return one[:length] == two[:length]
 
 
 def _check_dead_letters(config: Config, where: Where) -> None:

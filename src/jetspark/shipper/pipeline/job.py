@@ -5,28 +5,30 @@ Counts: two queries, because Spark counts what is left of the lines after those 
 checkpoint of its own.
 
 Whatever is done with a batch can be done again and adds nothing: see `tables` and `targets`. So it does not
-matter where a batch is interrupted; Spark runs it again, with the same lines.
+matter where a batch is interrupted; Spark runs it again, with the same lines, and `checkpoint` knows that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from datetime import datetime
+from typing import Final, NamedTuple, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.storagelevel import StorageLevel
 
+from jetspark.shipper.pipeline.checkpoint import Checkpoint, alone
 from jetspark.shipper.pipeline.config import Config
 from jetspark.shipper.pipeline.config_file import Where
+from jetspark.shipper.pipeline.failures import spark_explained
 from jetspark.shipper.pipeline.parsing import parse_lines
 from jetspark.shipper.pipeline.preflight import Targets
-from jetspark.shipper.pipeline.tables import clean_up, write_batch
-from jetspark.shipper.pipeline.targets import as_dead_letters, as_messages, planned_at
+from jetspark.shipper.pipeline.tables import Table
+from jetspark.shipper.pipeline.targets import as_dead_letters, as_messages, without_too_large
 
 __all__ = ["STOPPED", "Batch", "Job"]
 
@@ -37,11 +39,20 @@ STOPPED: Final = "jetspark pipeline: stopped between two batches"
 class Batch(NamedTuple):
     """What became of a batch."""
 
-    query: str
-    number: int
     rows: int
     dead_letters: int
-    seconds: float
+
+
+class _Work(NamedTuple):
+    """A batch to be done."""
+
+    frame: DataFrame
+    number: int
+    #: When it was planned, if that was before the job began: then parts of it may be done.
+    since: datetime | None
+
+
+_Worker: TypeAlias = Callable[[_Work, Targets], Batch]
 
 
 class Job:
@@ -51,21 +62,26 @@ class Job:
         self._spark = spark
         self._config = config
         self._where = where
-        self._began = datetime.now(UTC)
+        self._table: Table | None = None
         self._lock = threading.Lock()
         self._batches: dict[tuple[str, int], Batch] = {}
         self._stopping = threading.Event()
 
     # --- what would run
 
-    def rows(self) -> DataFrame:
+    def rows(self, targets: Targets | None = None) -> DataFrame:
         """The lines as rows, those that do not parse among them. Raises `UsageError` for wrong SQL."""
-        reading = self._spark.readStream.format("jetstream").options(**self._config.source_options())
-        return parse_lines(reading.load(), self._config, self._where)
+        config = self._config
+        reading = self._spark.readStream.format("jetstream").options(**config.source_options())
+        rows = parse_lines(reading.load(), config, self._where)
+        if targets is None or targets.sink is None:
+            return rows
+        told = config.written_columns if config.counts is None else config.counts.by
+        return without_too_large(rows, told, targets.sink.most_bytes)
 
-    def written(self) -> DataFrame:
+    def written(self, targets: Targets | None = None) -> DataFrame:
         """What the sink gets."""
-        good = self.rows().where(F.col("_reason").isNull())
+        good = self.rows(targets).where(F.col("_reason").isNull())
         counts = self._config.counts
         if counts is None:
             return good.select(*self._config.row_columns)
@@ -80,25 +96,34 @@ class Job:
         )
 
     def plan(self) -> str:
-        """What Spark makes of it."""
-        execution = self.written()._jdf.queryExecution()
-        return str(execution.analyzed().toString())
+        """What Spark makes of it. Raises `UsageError`, and `Error` for what Spark refuses."""
+        with spark_explained():
+            return str(self.written()._jdf.queryExecution().analyzed().toString())
 
     # --- running
 
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, no other job has the checkpoint. Raises `UsageError` if one has it."""
+        return alone(self._config, self._where)
+
     def start(self, targets: Targets, *, once: bool = False) -> dict[str, StreamingQuery]:
-        """Start the queries; by name. With `once`, they end when they have read what is there."""
-        config = self._config
-        if config.sink.path is not None:
-            clean_up(self._spark, config.sink.path)
-        if config.counts is None:
-            return {"rows": self._start("rows", self.rows(), self._row_batch(targets), once=once)}
-        queries = {"counts": self._start("counts", self.written(), self._count_batch(targets), once=once)}
-        if targets.dead_letters is not None:
-            bad = self.rows().where(F.col("_reason").isNotNull())
-            dead = self._start("dead-letters", bad, self._dead_batch(targets), once=once)
-            queries["dead-letters"] = dead
-        return queries
+        """Start the queries; by name. With `once`, they end when they have read what is there.
+
+        Raises `UsageError`, and `Error` for what Spark refuses.
+        """
+        with spark_explained():
+            if self._config.sink.path is not None:
+                self._table = Table(self._spark, self._config, self._where)
+                self._table.prepare(self._writer.id())
+            if self._config.counts is None:
+                return {"rows": self._start("rows", self.rows(targets), self._do_rows, targets, once=once)}
+            counts = self._start("counts", self.written(targets), self._do_counts, targets, once=once)
+            queries = {"counts": counts}
+            if targets.dead_letters is not None:
+                bad = self.rows(targets).where(F.col("_reason").isNotNull())
+                dead = self._start("dead-letters", bad, self._do_dead_letters, targets, once=once)
+                queries["dead-letters"] = dead
+            return queries
 
     def stop(self) -> None:
         """Begin no further batch."""
@@ -109,22 +134,35 @@ class Job:
         with self._lock:
             return self._batches.pop((query, number), None)
 
+    @property
+    def _writer(self) -> Checkpoint:
+        """The notes of the query that writes to the sink."""
+        return self._checkpoint("rows" if self._config.counts is None else "counts")
+
+    def _checkpoint(self, query: str) -> Checkpoint:
+        return Checkpoint(self._spark, f"{self._config.checkpoint}/{query}")
+
     def _start(
-        self, name: str, frame: DataFrame, work: Callable[[DataFrame, int], tuple[int, int]], *, once: bool
+        self, name: str, frame: DataFrame, worker: _Worker, targets: Targets, *, once: bool
     ) -> StreamingQuery:
-        checkpoint = f"{self._config.checkpoint}/{name}"
+        checkpoint = self._checkpoint(name)
+        last_planned = checkpoint.last_planned()
 
         def each(batch: DataFrame, number: int) -> None:
             if self._stopping.is_set():
                 raise RuntimeError(STOPPED)
-            began = time.monotonic()
-            rows, letters = work(batch, number)
-            done = Batch(name, number, rows, letters, time.monotonic() - began)
+            since = checkpoint.planned_at(number) if number <= last_planned else None
+            # Kept, because it is used twice: what is read again might be another thing by then.
+            batch.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                done = worker(_Work(batch, number, since), targets)
+            finally:
+                batch.unpersist()
             with self._lock:
                 self._batches[name, number] = done
 
         writer = frame.writeStream.queryName(f"{self._config.name}-{name}").foreachBatch(each)
-        writer = writer.option("checkpointLocation", checkpoint)
+        writer = writer.option("checkpointLocation", f"{self._config.checkpoint}/{name}")
         trigger = "available-now" if once else self._config.trigger
         if trigger == "available-now":
             return writer.trigger(availableNow=True).start()
@@ -132,73 +170,48 @@ class Job:
             return writer.trigger(once=True).start()
         return writer.trigger(processingTime=trigger).start()
 
-    # --- what is done with a batch; rows and dead letters are counted
+    # --- what is done with a batch
 
-    def _row_batch(self, targets: Targets) -> Callable[[DataFrame, int], tuple[int, int]]:
-        def work(frame: DataFrame, number: int) -> tuple[int, int]:
-            # Kept, because it is used twice: what is read again might be another thing by then.
-            frame.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                is_bad = F.col("_reason").isNotNull()
-                found = {
-                    row["bad"]: row["count"] for row in frame.groupBy(is_bad.alias("bad")).count().collect()
-                }
-                good, bad = found.get(False, 0), found.get(True, 0)
-                since = self._planned_before(frame, "rows", number)
-                if bad:
-                    self._bury(frame.where(is_bad), targets, since)
-                if good:
-                    self._write(frame.where(~is_bad), targets, number, since)
-                return good, bad
-            finally:
-                frame.unpersist()
+    def _do_rows(self, work: _Work, targets: Targets) -> Batch:
+        is_bad = F.col("_reason").isNotNull()
+        found = {
+            row["bad"]: row["count"] for row in work.frame.groupBy(is_bad.alias("bad")).count().collect()
+        }
+        done = Batch(found.get(False, 0), found.get(True, 0))
+        if done.dead_letters:
+            self._bury(work._replace(frame=work.frame.where(is_bad)), targets)
+        self._write(work._replace(frame=work.frame.where(~is_bad)), targets, done.rows)
+        return done
 
-        return work
+    def _do_counts(self, work: _Work, targets: Targets) -> Batch:
+        done = Batch(work.frame.count(), 0)
+        self._write(work, targets, done.rows)
+        return done
 
-    def _count_batch(self, targets: Targets) -> Callable[[DataFrame, int], tuple[int, int]]:
-        def work(frame: DataFrame, number: int) -> tuple[int, int]:
-            frame.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                rows = frame.count()
-                if rows:
-                    self._write(frame, targets, number, self._planned_before(frame, "counts", number))
-                return rows, 0
-            finally:
-                frame.unpersist()
+    def _do_dead_letters(self, work: _Work, targets: Targets) -> Batch:
+        done = Batch(0, work.frame.count())
+        if done.dead_letters:
+            self._bury(work, targets)
+        return done
 
-        return work
-
-    def _dead_batch(self, targets: Targets) -> Callable[[DataFrame, int], tuple[int, int]]:
-        def work(frame: DataFrame, number: int) -> tuple[int, int]:
-            frame.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                bad = frame.count()
-                if bad:
-                    self._bury(frame, targets, self._planned_before(frame, "dead-letters", number))
-                return 0, bad
-            finally:
-                frame.unpersist()
-
-        return work
-
-    def _planned_before(self, frame: DataFrame, query: str, number: int) -> datetime | None:
-        """When a batch was planned, if that was before this job began: then parts of it may be done."""
-        planned = planned_at(frame, f"{self._config.checkpoint}/{query}", number)
-        return planned if planned < self._began else None
-
-    def _bury(self, bad: DataFrame, targets: Targets, since: datetime | None) -> None:
+    def _bury(self, work: _Work, targets: Targets) -> None:
         if targets.dead_letters is not None:
-            letters = as_dead_letters(bad, self._config.name, targets.most_bytes)
-            targets.dead_letters.publish(letters, since=since)
+            letters = as_dead_letters(work.frame, self._config.name, targets.dead_letters.most_bytes)
+            targets.dead_letters.publish(letters, since=work.since)
 
-    def _write(self, good: DataFrame, targets: Targets, number: int, since: datetime | None) -> None:
+    def _write(self, work: _Work, targets: Targets, rows: int) -> None:
         config = self._config
-        if config.sink.format == "console":
-            good.select(*config.written_columns).show(config.sink.rows, truncate=False)
-        elif config.sink.format == "jetstream":
-            assert targets.sink is not None
+        if self._table is not None and work.since is not None:
+            self._table.forget(work.number)
+        if not rows:
+            return
+        if self._table is not None:
+            owner = self._writer.id()
+            assert owner is not None, "Spark notes it before the first batch"
+            self._table.write(work.frame, work.number, owner)
+        elif targets.sink is not None:
             keys = None if config.counts is None else config.written_columns[:-1]
-            messages = as_messages(good, config.name, config.written_columns, keys)
-            targets.sink.publish(messages, since=since)
+            messages = as_messages(work.frame, config.name, config.written_columns, keys)
+            targets.sink.publish(messages, since=work.since)
         else:
-            write_batch(good, config, number)
+            work.frame.select(*config.written_columns).show(config.sink.rows, truncate=False)

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Final
 
 from jetspark.jetstream.patience import patiently
-from jetspark.jetstream.ranges import reads_direct, stream_info
+from jetspark.jetstream.ranges import stream_info
+from jetspark.jetstream.stream_config import RetentionPolicy
 from jetspark.shipper.pipeline.config import Config
 from jetspark.shipper.pipeline.config_file import Where
 from jetspark.shipper.pipeline.targets import Target
@@ -18,8 +19,8 @@ __all__ = ["Targets", "look"]
 
 #: Seconds in which a server must be found.
 _PATIENCE: Final = 5.0
-#: What headers may take of a message.
-_HEADERS: Final = 16 * 1024
+#: What headers may take of a message: an id and a few names, and what else a dead letter has.
+_HEADERS: Final = {"sink.subject": 2 * 1024, "dead_letters.subject": 16 * 1024}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +29,6 @@ class Targets:
 
     sink: Target | None
     dead_letters: Target | None
-    #: The largest payload that goes with headers.
-    most_bytes: int
 
 
 def look(config: Config, where: Where) -> Targets:
@@ -39,9 +38,7 @@ def look(config: Config, where: Where) -> Targets:
     sources = set(link.run(find_streams(link.js, options.stream)))
     finder = _Finder(link, config, where, sources)
     sink = finder.find("sink.subject", config.sink.subject)
-    letters = finder.find("dead_letters.subject", config.dead_letters.subject)
-    limit = link.js.connection.max_payload
-    return Targets(sink, letters, max(limit - _HEADERS, limit // 2))
+    return Targets(sink, finder.find("dead_letters.subject", config.dead_letters.subject))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +67,20 @@ class _Finder:
                 f"{subject!r} is stored by {names[0]}, which is read: it would never end",
                 "Choose another stream for it, or narrow source.subjects",
             )
-        info = link.run(stream_info(link.js, names[0]))
-        return Target(self.config, subject, names[0], readable=not reads_direct(info.config))
+        stream = link.run(stream_info(link.js, names[0])).config
+        limit = link.js.connection.max_payload
+        if stream.max_msg_size is not None and stream.max_msg_size >= 0:
+            limit = min(limit, stream.max_msg_size)
+        if limit < 2 * _HEADERS[key]:
+            raise self.where.error(
+                key,
+                f"{names[0]} takes messages of {limit} bytes at most, and {2 * _HEADERS[key]} are needed",
+                f"Raise it, `jetspark stream edit {names[0]} --max-msg-size`, or the server's max_payload",
+            )
+        # Others cannot be read without disturbing their consumers.
+        readable = stream.retention == RetentionPolicy.LIMITS
+        most_bytes = limit - _HEADERS[key]
+        return Target(self.config, subject, names[0], readable=readable, most_bytes=most_bytes)
 
 
 async def _names(link: Link, subject: str) -> list[str]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import re
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jetspark.errors import Error
+from jetspark.shipper.pipeline.failures import SPARK_ERRORS, explained, spark_explained
 from jetspark.shipper.pipeline.job import STOPPED, Job
 from jetspark.shipper.pipeline.preflight import Targets
 
-__all__ = ["Progress", "Runner", "why"]
+__all__ = ["Progress", "Runner"]
 
 #: Seconds between two looks.
 _LOOK: Final = 0.2
+_GOES_ON: Final = "Nothing of the batch is lost: the next run goes on with it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,8 +63,13 @@ class Runner:
         return dict(self._totals)
 
     def run(self, targets: Targets, *, once: bool = False) -> None:
-        """Run until the queries end, or it is stopped. Raises `Error` when one of them fails."""
-        started = self._job.start(targets, once=once)
+        """Run until the queries end, or it is stopped. Raises `Error` when one of them or Spark fails."""
+        with self._job.alone():
+            started = self._job.start(targets, once=once)
+            with spark_explained(_GOES_ON):
+                self._watch(started)
+
+    def _watch(self, started: dict[str, StreamingQuery]) -> None:
         queries = list(started.values())
         try:
             while any(query.isActive for query in queries):
@@ -80,12 +86,13 @@ class Runner:
                     break
                 self.stop_now.wait(_LOOK)
         finally:
-            for query in queries:
-                query.stop()
-            self._look(started)
+            with contextlib.suppress(*SPARK_ERRORS):  # They end with Spark, if that is gone.
+                for query in queries:
+                    query.stop()
+                self._look(started)
         for query in queries:
             if (failed := _failed(query)) is not None:
-                raise Error(why(failed), hint="Nothing of the batch is lost: the next run goes on with it")
+                raise explained(failed, _GOES_ON)
 
     def _look(self, queries: dict[str, StreamingQuery]) -> None:
         for kind, query in queries.items():
@@ -146,17 +153,3 @@ def _reached(sources: Any) -> int:
 def _failed(query: StreamingQuery) -> BaseException | None:
     error = None if query.isActive else query.exception()
     return None if error is None or STOPPED in str(error) else error
-
-
-def why(error: BaseException) -> str:
-    """The reason in what Spark tells, which is mostly the way that it took."""
-    text = str(error)
-    if found := re.search(r"jetspark\.errors\.\w+: (.+)", text):
-        return found[1].strip()
-    if found := re.search(r"No space left on device", text):
-        return "the disk is full: No space left on device"
-    causes = re.findall(r"^Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.MULTILINE)
-    if causes:
-        return str(causes[-1]).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -8,8 +8,8 @@ was does not matter.
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from jetspark.shipper.messages import CUT, ENCODING, FILE, HOST, OFFSET
 from jetspark.shipper.pipeline.config import Config
+from jetspark.shipper.pipeline.lines import first_header
 
 __all__ = [
     "DEAD_LETTER_REASON",
@@ -25,7 +26,7 @@ __all__ = [
     "Target",
     "as_dead_letters",
     "as_messages",
-    "planned_at",
+    "without_too_large",
 ]
 
 DEAD_LETTER_REASON: Final = "Dead-Letter-Reason"
@@ -44,7 +45,9 @@ _CLOCKS: Final = timedelta(minutes=15)
 class Target:
     """A subject, and the stream that stores it."""
 
-    def __init__(self, config: Config, subject: str, stream: str, *, readable: bool) -> None:
+    def __init__(self, config: Config, subject: str, stream: str, *, readable: bool, most_bytes: int) -> None:
+        #: The largest payload that it takes, beside the headers.
+        self.most_bytes = most_bytes
         self._options = config.connection_options()
         self._subject = subject
         self._stream = stream
@@ -71,7 +74,7 @@ class Target:
 
 def as_dead_letters(rows: DataFrame, name: str, most_bytes: int) -> DataFrame:
     """Lines that do not parse, as they were, with the reason and their place among the headers."""
-    kept = {header: F.get(F.col("_headers")[header], 0) for header in _KEPT}
+    kept = {header: first_header("_headers", header) for header in _KEPT}
     own = {
         DEAD_LETTER_REASON: F.col("_reason"),
         DEAD_LETTER_STREAM: F.col("stream"),
@@ -88,6 +91,13 @@ def as_dead_letters(rows: DataFrame, name: str, most_bytes: int) -> DataFrame:
         headers.alias("headers"),
         F.concat_ws("/", F.lit(name), F.lit("dead"), *_place()).alias("msg_id"),
     )
+
+
+def without_too_large(rows: DataFrame, columns: Sequence[str], most_bytes: int) -> DataFrame:
+    """Rows whose columns would not fit into a message get a `_reason`, if they have none."""
+    size = F.octet_length(F.to_json(F.struct(*columns))) if columns else F.lit(0)
+    reason = F.when(size > most_bytes, F.lit("the row is too large"))
+    return rows.withColumn("_reason", F.coalesce("_reason", reason))
 
 
 def as_messages(
@@ -110,12 +120,3 @@ def _place() -> list[Column]:
 
 def _one_line(value: Column) -> Column:
     return F.substring(F.regexp_replace(value, r"[\x00-\x1f\x7f]", "?"), 1, _MOST_CHARACTERS)
-
-
-def planned_at(frame: DataFrame, checkpoint: str, batch: int) -> datetime:
-    """When Spark planned a batch, which is in the checkpoint before the batch runs."""
-    lines = frame.sparkSession.read.text(f"{checkpoint}/offsets/{batch}").collect()
-    for line in lines:
-        if found := re.search(r'"batchTimestampMs"\s*:\s*(\d+)', line.value):
-            return datetime.fromtimestamp(int(found[1]) / 1000, UTC)
-    return datetime.fromtimestamp(0, UTC)

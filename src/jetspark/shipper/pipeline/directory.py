@@ -1,0 +1,60 @@
+"""A directory that Spark can reach, local or not: small files in it are read, written, found and deleted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+__all__ = ["Directory"]
+
+
+class Directory:
+    """A directory, by path or URL, that need not be there."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        assert spark._jvm is not None
+        self._jvm = spark._jvm
+        self._path = self._jvm.org.apache.hadoop.fs.Path(path)
+        self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """The names that a pattern finds."""
+        return [str(found.getName()) for found in self._find(pattern)]
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None if there is none."""
+        file = self._at(name)
+        if not self._files.exists(file):
+            return None
+        stream = self._files.open(file)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file that is not there. It appears whole, or not at all."""
+        new = self._at(f"{name}.new")
+        stream = self._files.create(new, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        if not self._files.rename(new, self._at(name)):
+            raise OSError(f"cannot write {self._at(name)}")
+
+    def delete(self, pattern: str) -> None:
+        """Delete what a pattern finds, with everything in it."""
+        for found in self._find(pattern):
+            self._files.delete(found, True)
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
+
+    def _find(self, pattern: str) -> list[Any]:
+        # Only the pattern is one: a directory may be called `logs[1]`.
+        base = re.sub(r"([\[\]{}*?\\])", r"\\\1", str(self._path))
+        found = self._files.globStatus(self._jvm.org.apache.hadoop.fs.Path(f"{base}/{pattern}"))
+        return [each.getPath() for each in found or ()]
