@@ -76,35 +76,26 @@ def test_a_server_or_stream_that_is_missing_is_told_before_spark_starts(
     assert "cannot connect" in cli.fails("pipeline", "run", file, "-s", "nats://127.0.0.1:1", code=3)
 
 
-def test_the_examples_run_and_tell_their_progress(
+def test_a_job_tells_its_progress_as_json(
     process: Callable[..., Process], example: Callable[[str], Path], server: Server
 ) -> None:
-    environment = {"NATS_URL": server.url}
-    told = process("pipeline", "run", example("access_to_parquet"), "--once", "--json", env=environment).end(
-        timeout=SLOW
-    )
+    file = example("counts_per_minute")
+    told = process("pipeline", "run", file, "--once", "--json", env={"NATS_URL": server.url}).end(SLOW)
     assert (told.code, told.err) == (0, "")
-    (record,) = told.records
-    assert {key: record[key] for key in ("query", "batch", "lines", "rows", "dead_letters", "lag")} == {
-        "query": "rows",
-        "batch": 0,
-        "lines": 101,
-        "rows": 100,
-        "dead_letters": 1,
+    record = told.records[-1]
+    assert {key: record[key] for key in ("query", "lag", "total_lines", "total_rows")} == {
+        "query": "counts",
         "lag": 0,
+        "total_lines": 101,
+        "total_rows": 18,
     }
-    counted = process("pipeline", "run", example("counts_per_minute"), "--once", env=environment).end(
-        timeout=SLOW
-    )
-    assert (counted.code, counted.err) == (0, "")
-    assert counted.out.splitlines()[-1] == "101 lines: 18 rows written, 0 dead letters"
     with blocking.connect(server.url) as connection:
         counts = list(connection.jetstream().get_stream("COUNTS").get_messages(1))
     # Ten minutes of two hosts; the last minute may still get lines.
     assert sorted(json.loads(each.data)["count"] for each in counts) == [5] * 18
 
 
-def test_ctrl_c_stops_it_after_the_batch(
+def test_a_job_on_a_terminal_shows_its_progress_and_stops_after_its_batch_at_ctrl_c(
     terminal: Callable[..., Terminal], example: Callable[[str], Path], server: Server
 ) -> None:
     file = example("access_to_parquet")

@@ -32,7 +32,9 @@ def spark() -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in SPARK_CONF.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SPARK_SUBMIT_OPTS")  # This one runs for long enough to be worth optimising.
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

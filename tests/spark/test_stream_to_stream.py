@@ -80,7 +80,7 @@ def kill_when(driver: Driver, aim: Aim, look: Callable[[], Progress], batches: i
 
 
 @pytest.mark.timeout(600)
-def test_no_message_is_lost_or_doubled_when_the_driver_is_killed_four_times(
+def test_no_message_is_lost_or_doubled_when_the_driver_is_killed_three_times(
     bench: Bench, tmp_path: Path
 ) -> None:
     ledger = Ledger()
@@ -89,7 +89,7 @@ def test_no_message_is_lost_or_doubled_when_the_driver_is_killed_four_times(
     target = bench.js.get_stream(name)
     to = {"servers": bench.url, "subject": f"{name}.done"}
     between = [planned, committed, None]
-    aims: list[Aim | None] = [written, *ledger.random.sample(between, 2), written]
+    aims: list[Aim | None] = [written, ledger.random.choice(between), written]
     with Traffic(bench.js, source, ledger, burst=2) as traffic, ExitStack() as drivers:
 
         def stand_by(number: int) -> Driver:

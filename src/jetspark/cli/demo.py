@@ -189,7 +189,7 @@ def _show(run: Run, books: Books, pipeline: Pipeline) -> None:
     run.out.text(
         f"Lines written {show_count(books.written)} {equals} rows {show_count(books.rows)} + dead letters "
         f"{show_count(books.dead_letters)}, duplicates {show_count(books.duplicates)}, "
-        f"after {len(pipeline.killed)} kill of Spark and {pipeline.last.seconds:.0f} s"
+        f"kills of Spark {len(pipeline.killed)}, in {pipeline.last.seconds:.0f} s"
     )
     run.out.details(
         [
