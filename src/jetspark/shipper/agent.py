@@ -103,6 +103,7 @@ class Agent:
         """How it stands."""
         if self._last_status is not None:
             return self._last_status
+        self._row.settle()
         files = list(self._watched.files.values())
         behind = 0
         for file in files:
