@@ -10,10 +10,10 @@ import typer
 
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.failure import Exit, Failure
-from jetspark.cli.parameters import StreamName, checked, option, words
+from jetspark.cli.parameters import Metrics, StreamName, checked, option, period, words
 from jetspark.cli.plain import plain
 from jetspark.cli.stopping import every, stopped_by_signals
-from jetspark.cli.units import duration, show_bytes, show_count, show_rate, size
+from jetspark.cli.units import show_bytes, show_count, show_rate, size
 from jetspark.errors import ConsumerNotFound
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.consumer_config import AckPolicy, ConsumerConfig
@@ -51,21 +51,14 @@ async def consume_logs(
     ] = 1000,
     ack_wait: Annotated[
         float | None,
-        option(
+        period(
             "--ack-wait",
-            metavar="DURATION",
-            parser=checked(duration),
             help="Deliver again what is not acknowledged for so long, for a consumer that is made (30s).",
         ),
     ] = None,
     nak_delay: Annotated[
         float | None,
-        option(
-            "--nak-delay",
-            metavar="DURATION",
-            parser=checked(duration),
-            help="How long what did not fit on the disk stays away (5s).",
-        ),
+        period("--nak-delay", help="How long what did not fit on the disk stays away (5s)."),
     ] = None,
     acks_all: Annotated[
         bool, typer.Option("--ack-all", help="Acknowledge the last of many instead of each.")
@@ -75,12 +68,7 @@ async def consume_logs(
     ] = 1000,
     ack_interval: Annotated[
         float | None,
-        option(
-            "--ack-interval",
-            metavar="DURATION",
-            parser=checked(duration),
-            help="With --ack-all, after so long at the latest (5s).",
-        ),
+        period("--ack-interval", help="With --ack-all, after so long at the latest (5s)."),
     ] = None,
     rotate_size: Annotated[
         int | None,
@@ -90,15 +78,7 @@ async def consume_logs(
     ] = None,
     keep: Annotated[int, typer.Option("--keep", metavar="NUMBER", min=0, help="Rotated files to keep.")] = 5,
     once: Annotated[bool, typer.Option("--once", help="Write what is there, and end.")] = False,
-    metrics: Annotated[
-        float | None,
-        option(
-            "--metrics",
-            metavar="DURATION",
-            parser=checked(duration),
-            help="Say how it stands every so often (10s); 0 is never.",
-        ),
-    ] = None,
+    metrics: Metrics = None,
 ) -> None:
     """Write the lines of each host to its own file, and acknowledge them when they are on the disk.
 

@@ -13,7 +13,7 @@ from jetspark.cli.complete import stream_names
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.messages import show_delivered
 from jetspark.cli.output import Output
-from jetspark.cli.parameters import ConsumerName, Force, StreamName, checked, one_of, option
+from jetspark.cli.parameters import ConsumerName, Force, StreamName, checked, one_of, period
 from jetspark.cli.plain import delivered, plain
 from jetspark.cli.position import position
 from jetspark.cli.units import count, duration, show_count, show_duration, show_time
@@ -169,12 +169,7 @@ async def next_(
     term: Annotated[bool, typer.Option("--term", help="Terminate them instead: never again.")] = False,
     wait: Annotated[
         float | None,
-        option(
-            "--wait",
-            metavar="DURATION",
-            parser=checked(duration),
-            help="How long to wait for them (--timeout).",
-        ),
+        period("--wait", help="How long to wait for them (--timeout)."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", "-r", help="Print the data alone, as it is.")] = False,
 ) -> None:

@@ -15,8 +15,8 @@ import typer
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.demo_view import DemoView
 from jetspark.cli.failure import Failure
-from jetspark.cli.parameters import checked, one_of, option
-from jetspark.cli.units import duration, show_count
+from jetspark.cli.parameters import one_of, option, period
+from jetspark.cli.units import show_count
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ def demo(
     ] = 400,
     seconds: Annotated[
         float | None,
-        option(
-            "--seconds",
-            metavar="DURATION",
-            parser=checked(duration),
-            help="For how long they write once Spark works (20s).",
-        ),
+        period("--seconds", help="For how long they write once Spark works (20s)."),
     ] = None,
     files: Annotated[
         list[str] | None,

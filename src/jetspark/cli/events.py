@@ -8,9 +8,9 @@ from jetspark.cli.command import Run, command, single
 from jetspark.cli.complete import consumer_names, stream_names
 from jetspark.cli.escape import on_a_line
 from jetspark.cli.output import Output
-from jetspark.cli.parameters import checked, option, words
+from jetspark.cli.parameters import option, period, words
 from jetspark.cli.plain import plain
-from jetspark.cli.units import duration, show_duration
+from jetspark.cli.units import show_duration
 from jetspark.jetstream.advisory_events import ADVISORIES, Advisory
 
 app = single()
@@ -67,9 +67,7 @@ async def events(
     ] = None,
     wait: Annotated[
         float | None,
-        option(
-            "--wait", metavar="DURATION", parser=checked(duration), help="End when none comes for so long."
-        ),
+        period("--wait", help="End when none comes for so long."),
     ] = None,
 ) -> None:
     """Watch advisories and metrics of JetStream, until Ctrl-C or a limit."""

@@ -13,6 +13,7 @@ from jetspark.cli.units import count, duration, limit, moment, size
 __all__ = [
     "ConsumerName",
     "Force",
+    "Metrics",
     "StreamName",
     "checked",
     "choice",
@@ -25,6 +26,7 @@ __all__ = [
     "one_of",
     "option",
     "pairs",
+    "period",
     "size_option",
     "word",
     "words",
@@ -109,6 +111,11 @@ def checked(parser: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse
 
 
+def period(*flags: str, help: str) -> Any:
+    """An option that is a duration."""
+    return option(*flags, help=help, metavar="DURATION", parser=checked(duration))
+
+
 def _parsed(kind: Any, parser: Callable[[str], Any], metavar: str) -> Callable[..., Any]:
     def make(*flags: str, help: str) -> Any:
         return Annotated[kind | None, option(*flags, help=help, metavar=metavar, parser=checked(parser))]
@@ -137,3 +144,9 @@ def pairs(values: list[str] | None, separator: str, flag: str) -> dict[str, list
             raise typer.BadParameter(f"{value!r} is not NAME{separator}VALUE", param_hint=flag)
         found.setdefault(name.strip(), []).append(rest.strip())
     return found
+
+
+#: Of commands that run until they are stopped.
+Metrics: TypeAlias = Annotated[
+    float | None, period("--metrics", help="Say how it stands every so often (10s); 0 is never.")
+]

@@ -11,9 +11,9 @@ import typer
 
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.failure import Exit, Failure
-from jetspark.cli.parameters import checked, option, words
+from jetspark.cli.parameters import option, period, words
 from jetspark.cli.plain import plain
-from jetspark.cli.units import duration, show_count, show_duration, show_time
+from jetspark.cli.units import show_count, show_duration, show_time
 from jetspark.jetstream.context import JetStream
 from jetspark.shipper.control import (
     SILENT_AFTER,
@@ -57,12 +57,12 @@ async def pause(
     ] = None,
     for_: Annotated[
         float | None,
-        option("--for", metavar="DURATION", parser=checked(duration), help="Go on by itself after so long."),
+        period("--for", help="Go on by itself after so long."),
     ] = None,
     status: Annotated[bool, typer.Option("--status", help="Show what is paused and who obeys.")] = False,
     wait: Annotated[
         float | None,
-        option("--wait", metavar="DURATION", parser=checked(duration), help="Wait for agents to obey (3s)."),
+        period("--wait", help="Wait for agents to obey (3s)."),
     ] = None,
 ) -> None:
     """Stop shippers and consumers, without losing anything.

@@ -13,9 +13,9 @@ import typer
 from jetspark.cli import stdin
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.failure import Exit, Failure
-from jetspark.cli.parameters import checked, option, pairs
+from jetspark.cli.parameters import checked, option, pairs, period
 from jetspark.cli.template import Template, Verbatim
-from jetspark.cli.units import count, duration, show_bytes, show_count, show_rate, size
+from jetspark.cli.units import count, show_bytes, show_count, show_rate, size
 from jetspark.core.connection import Connection
 from jetspark.errors import PermissionsViolation
 from jetspark.jetstream.context import JetStream
@@ -185,7 +185,7 @@ async def pub(
     ] = 4096,
     pause: Annotated[
         float | None,
-        option("--sleep", metavar="DURATION", parser=checked(duration), help="Wait between messages."),
+        period("--sleep", help="Wait between messages."),
     ] = None,
     core: Annotated[bool, typer.Option("--core", help="Without JetStream: nobody acknowledges.")] = False,
     reply: Annotated[

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.parameters import checked, option
+from jetspark.cli.parameters import option, period
 from jetspark.cli.pause import named_consumers, show_state, wait_for_agents
-from jetspark.cli.units import duration
 from jetspark.shipper.control import read_state, resume_consumer, set_switch
 
 app = single()
@@ -34,7 +33,7 @@ async def resume(
     ] = None,
     wait: Annotated[
         float | None,
-        option("--wait", metavar="DURATION", parser=checked(duration), help="Wait for agents to obey (3s)."),
+        period("--wait", help="Wait for agents to obey (3s)."),
     ] = None,
 ) -> None:
     """Let shippers go on, and the consumers that `jetspark pause` paused."""

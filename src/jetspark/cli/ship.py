@@ -12,10 +12,10 @@ import typer
 
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.failure import Exit, Failure
-from jetspark.cli.parameters import checked, one_of, option, words
+from jetspark.cli.parameters import Metrics, checked, one_of, option, period, words
 from jetspark.cli.plain import plain
 from jetspark.cli.stopping import every, stopped_by_signals
-from jetspark.cli.units import duration, show_bytes, show_count, show_rate, size
+from jetspark.cli.units import show_bytes, show_count, show_rate, size
 from jetspark.errors import StreamNameInUse, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.stream_config import StreamConfig
@@ -87,22 +87,12 @@ async def ship(
     ] = 4096,
     close_after: Annotated[
         float | None,
-        option(
+        period(
             "--close-after",
-            metavar="DURATION",
-            parser=checked(duration),
             help="Close files that were renamed or deleted when nothing came for so long (1m).",
         ),
     ] = None,
-    metrics: Annotated[
-        float | None,
-        option(
-            "--metrics",
-            metavar="DURATION",
-            parser=checked(duration),
-            help="Say how it stands every so often (10s); 0 is never.",
-        ),
-    ] = None,
+    metrics: Metrics = None,
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Obey `jetspark pause`, and report to it.")
     ] = True,

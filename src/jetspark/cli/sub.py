@@ -12,10 +12,9 @@ from jetspark.cli.command import Run, command, single
 from jetspark.cli.complete import consumer_names, stream_names
 from jetspark.cli.failure import Exit, Failure
 from jetspark.cli.messages import show_delivered, show_received
-from jetspark.cli.parameters import checked, option
+from jetspark.cli.parameters import option, period
 from jetspark.cli.plain import delivered, received
 from jetspark.cli.position import Deliver, Position, position
-from jetspark.cli.units import duration
 from jetspark.core.connection import Connection
 from jetspark.core.message import Msg
 from jetspark.jetstream.consumer import Consumer
@@ -87,9 +86,7 @@ async def sub(
     ] = None,
     wait: Annotated[
         float | None,
-        option(
-            "--wait", metavar="DURATION", parser=checked(duration), help="End when none comes for so long."
-        ),
+        period("--wait", help="End when none comes for so long."),
     ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", "-r", help="Print the data alone, as it is, a line each.")
