@@ -23,10 +23,12 @@ from jetspark.jetstream.context import JetStream
 from jetspark.spark import log
 from jetspark.spark.options import ConnectionOptions
 
-__all__ = ["Link", "link_to"]
+__all__ = ["PLANNING", "Link", "link_to"]
 
 T = TypeVar("T")
 
+#: Seconds in which a server must be found when something is planned: a wrong URL should not take long.
+PLANNING: Final = 10.0
 #: Seconds that a call to JetStream may take; it is repeated when that was too short.
 _CALL_TIMEOUT: Final = 10.0
 _CONNECT_TIMEOUT: Final = 10.0

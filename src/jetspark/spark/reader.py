@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -13,7 +13,7 @@ from jetspark.jetstream.info import StreamInfo
 from jetspark.jetstream.losses import cause_of_lost_head, head_may_move
 from jetspark.jetstream.stream_range import StreamRange
 from jetspark.spark import catalog
-from jetspark.spark.connections import link_to
+from jetspark.spark.connections import PLANNING, link_to
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.partition import loss, partitions_of, read_partition
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["JetStreamReader"]
-
-#: Seconds in which a server must be found when a query is planned: a wrong URL should not take long.
-_PATIENCE: Final = 10.0
 
 
 class JetStreamReader(DataSourceReader):
@@ -35,7 +32,7 @@ class JetStreamReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks of the scan."""
         options = self._options
-        link = link_to(options.connection, patience=_PATIENCE)
+        link = link_to(options.connection, patience=PLANNING)
         ranges = link.run(self._ranges(link.js))
         # From a sequence on is a promise; from the earliest on means whatever is there.
         promised = isinstance(options.starting_position, tuple)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from jetspark.spark.connections import Link, link_to
+from jetspark.spark.connections import PLANNING, Link, link_to
 from jetspark.spark.offsets import Offset, ranges_between
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.partition import partitions_of, read_partition
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["JetStreamStreamReader"]
-
-#: Seconds in which a server must be found when a query starts: a wrong URL should not take long.
-_PATIENCE: Final = 10.0
 
 
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -114,7 +111,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @cached_property
     def _link(self) -> Link:
-        return link_to(self._options.connection, patience=_PATIENCE)
+        return link_to(self._options.connection, patience=PLANNING)
 
     @cached_property
     def _tracker(self) -> Tracker:

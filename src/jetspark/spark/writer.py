@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.patience import PATIENCE
-from jetspark.spark.connections import link_to
+from jetspark.spark.connections import PLANNING, link_to
 from jetspark.spark.log import logger, show
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.outgoing import Columns, Encoder, check_columns
@@ -40,8 +40,6 @@ __all__ = ["JetStreamStreamWriter", "JetStreamWriter"]
 
 #: Rows of a Spark that has no Arrow for streams are gathered.
 _ROWS: Final = 1000
-#: Seconds in which a server must be found when a job is planned: a wrong URL should not take long.
-_PATIENCE: Final = 10.0
 #: Bytes of headers that an atomic batch gives to each of its messages, at most.
 _OF_A_BATCH: Final = 100
 
@@ -55,7 +53,7 @@ class JetStreamWriter(DataSourceArrowWriter):
             raise UsageError("a stream cannot be overwritten", hint='Use mode("append")')
         if options.subject is not None and "subject" not in schema.fieldNames():
             # What would stop every task is better said at once.
-            link = link_to(options.connection, patience=_PATIENCE)
+            link = link_to(options.connection, patience=PLANNING)
             link.run(Targets(link.js, options).find(options.subject))
         self._options = options
         self._job = uuid.uuid4().hex

@@ -32,7 +32,7 @@ class Targets:
 
 
 def look(config: Config, where: Where) -> Targets:
-    """Raises `NoServersError`, `StreamNotFound`, and `UsageError` for a subject that cannot be written to."""
+    """Raises `ConnectionError`, `StreamNotFound`, `UsageError` for a subject that cannot be written to."""
     options = parse_options(config.source_options())
     link = link_to(options.connection, patience=_PATIENCE)
     sources = set(link.run(find_streams(link.js, options.stream)))
