@@ -11,7 +11,7 @@ SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
-# Tests that compute, in Spark. The others mostly wait, so that twice as many can run at a time.
+# Tests that compute, in Spark. The others mostly wait, so that one more can run at a time.
 COMPUTING := tests/spark tests/pipeline tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
@@ -38,7 +38,7 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 
 test: $(SPARK) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
 ifeq ($(strip $(ARGS)),)
-	$(PYTEST) -n $$((2 * $(WORKERS))) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
 	$(PYTEST) -n $(WORKERS) $(COMPUTING) && exit $$without
 else
 	$(PYTEST) -n $(WORKERS) $(ARGS)

@@ -11,6 +11,7 @@ import pytest
 from jetspark import (
     ConsumerConfig,
     ConsumerDeleted,
+    ConsumerNotFound,
     Error,
     Event,
     JetStreamMsg,
@@ -83,7 +84,18 @@ async def reading(
             pull = await members[0].pull_subscribe("events.>", "D", config=CONFIG)
             task = asyncio.create_task(fetch_for_ever(pull, ledger))
             yield members[0]
-            await pull.unsubscribe()
+
+            async def unsubscribed() -> bool:
+                """It deletes the consumer, which takes a leader; what is not answered can be tried again."""
+                try:
+                    await pull.unsubscribe()
+                except ConsumerNotFound:
+                    return True
+                except Error:
+                    return False
+                return True
+
+            await until(unsubscribed, "the consumer to be deleted")
             await task
             return
         for js in members:

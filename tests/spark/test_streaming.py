@@ -279,7 +279,8 @@ def test_stopped_and_started_at_random_nothing_is_lost_or_doubled(
         kept |= {f"w-{number}" for number in new if number not in gone}
         published += count
         query = start(frame, sink, tmp_path, **AT_ONCE)
-        reached(sink, len(kept) - chance.randrange(0, 20), query)
+        # At least one row: Spark refuses a checkpoint that was interrupted in its very first write.
+        reached(sink, max(len(kept) - chance.randrange(0, 20), 1), query)
         query.stop()
     query = start(frame, sink, tmp_path, **AT_ONCE)
     reached(sink, len(kept), query)
