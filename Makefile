@@ -12,7 +12,7 @@ BENCH   := $(VENV)/.bench-installed
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
 # Tests that compute, in Spark. The others mostly wait, so that one more can run at a time.
-COMPUTING := tests/spark tests/pipeline tests/test_examples.py
+COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
 SPARKS  := 4.0 4.1 4.2
@@ -53,7 +53,7 @@ check: $(SPARK) ## check format, lint, types and layers, as CI does
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
-	$(PY) -m pytest -q tests/unit/test_layers.py
+	$(PY) -m pytest -q tests/rules/test_layers.py
 
 format: $(DEV) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .

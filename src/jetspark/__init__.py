@@ -81,31 +81,24 @@ if TYPE_CHECKING:
         WrongLastMsgId,
         WrongLastSequence,
     )
-    from jetspark.jetstream.advisory import Advisories
-    from jetspark.jetstream.advisory_events import Advisory
-    from jetspark.jetstream.batch import AtomicBatch
-    from jetspark.jetstream.consumer import Consumer
-    from jetspark.jetstream.consumer_config import (
+    from jetspark.jetstream.advisories import Advisories
+    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.dead_letters import DeadLetter
+    from jetspark.jetstream.manage.stream import Stream
+    from jetspark.jetstream.message.delivered import Batch, JetStreamMsg, ack_all
+    from jetspark.jetstream.message.metadata import Metadata, SequencePair
+    from jetspark.jetstream.message.stored import StoredMessage
+    from jetspark.jetstream.model.advisories import Advisory
+    from jetspark.jetstream.model.consumer import (
         AckPolicy,
         ConsumerConfig,
         DeliverPolicy,
         PriorityPolicy,
         ReplayPolicy,
     )
-    from jetspark.jetstream.consuming import Consuming, Messages
-    from jetspark.jetstream.context import JetStream
-    from jetspark.jetstream.dead_letters import DeadLetter
-    from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo, StreamState
-    from jetspark.jetstream.message import Batch, JetStreamMsg, ack_all
-    from jetspark.jetstream.metadata import Metadata, SequencePair
-    from jetspark.jetstream.ordered import OrderedConsumer
-    from jetspark.jetstream.publisher import Publisher
-    from jetspark.jetstream.pull_subscribe import PullSubscription
-    from jetspark.jetstream.push import PushSubscription
-    from jetspark.jetstream.requests import PubAck
-    from jetspark.jetstream.stored import StoredMessage
-    from jetspark.jetstream.stream import Stream
-    from jetspark.jetstream.stream_config import (
+    from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo, StreamState
+    from jetspark.jetstream.model.requests import PubAck
+    from jetspark.jetstream.model.stream import (
         DiscardPolicy,
         ExternalStream,
         PersistMode,
@@ -119,6 +112,13 @@ if TYPE_CHECKING:
         StreamSource,
         SubjectTransform,
     )
+    from jetspark.jetstream.ordered.pull import OrderedConsumer
+    from jetspark.jetstream.publish.atomic import AtomicBatch
+    from jetspark.jetstream.publish.publisher import Publisher
+    from jetspark.jetstream.pull.consumer import Consumer
+    from jetspark.jetstream.pull.iterate import Consuming, Messages
+    from jetspark.jetstream.push.subscription import PushSubscription
+    from jetspark.jetstream.subscribe.pull import PullSubscription
     from jetspark.wire.headers import Headers
 
 __all__ = [
@@ -246,25 +246,25 @@ _HOMES: Final = (
     "core.message",
     "core.server_info",
     "core.subscription",
-    "jetstream.advisory",
-    "jetstream.advisory_events",
-    "jetstream.batch",
-    "jetstream.consumer",
-    "jetstream.consumer_config",
-    "jetstream.consuming",
+    "jetstream.advisories",
     "jetstream.context",
     "jetstream.dead_letters",
-    "jetstream.info",
-    "jetstream.message",
-    "jetstream.metadata",
-    "jetstream.ordered",
-    "jetstream.publisher",
-    "jetstream.pull_subscribe",
-    "jetstream.push",
-    "jetstream.requests",
-    "jetstream.stored",
-    "jetstream.stream",
-    "jetstream.stream_config",
+    "jetstream.manage.stream",
+    "jetstream.message.delivered",
+    "jetstream.message.metadata",
+    "jetstream.message.stored",
+    "jetstream.model.advisories",
+    "jetstream.model.consumer",
+    "jetstream.model.info",
+    "jetstream.model.requests",
+    "jetstream.model.stream",
+    "jetstream.ordered.pull",
+    "jetstream.publish.atomic",
+    "jetstream.publish.publisher",
+    "jetstream.pull.consumer",
+    "jetstream.pull.iterate",
+    "jetstream.push.subscription",
+    "jetstream.subscribe.pull",
     "wire.headers",
 )
 #: Parts that are used under their own name.

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jetspark.jetstream.metadata import parse_metadata
-from jetspark.jetstream.model import time_from_wire
-from jetspark.jetstream.stored import told_by
+from jetspark.jetstream.message.metadata import parse_metadata
+from jetspark.jetstream.message.stored import told_by
+from jetspark.jetstream.model.base import time_from_wire
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.ranges import Chunk
+    from jetspark.jetstream.read.ranges import Chunk
 
 __all__ = ["SCHEMA", "SCHEMA_WITHOUT_HEADERS", "record_batch"]
 

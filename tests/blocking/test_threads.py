@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from jetspark import ConnectionClosed, ConsumerConfig, OutboundBufferFull, Timeout, UsageError, blocking
-from jetspark.blocking.portal import Portal
+from jetspark.blocking.threads.portal import Portal
 from jetspark.server import Server
 from tests.support.waiting import wait_until
 

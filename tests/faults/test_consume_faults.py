@@ -19,9 +19,9 @@ from jetspark import (
     NoResponders,
     connect,
 )
-from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.message import JetStreamMsg
+from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.server import Cluster, Server
 from tests.support.consuming import (
     ACK,

@@ -12,8 +12,8 @@ import pytest
 
 from jetspark import Connection, Error, Event, MissedHeartbeat, connect
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.message import JetStreamMsg
-from jetspark.jetstream.ordered import OrderedConsumer
+from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.server import Cluster, Server
 from tests.support.consuming import PULL, Lossy, fill, freeze, listeners, make_stream, sequences, until
 from tests.support.ledger import Ledger

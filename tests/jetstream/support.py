@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jetspark import Connection
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.info import StreamInfo
-from jetspark.jetstream.stream import Stream
-from jetspark.jetstream.stream_config import StreamConfig
+from jetspark.jetstream.manage.stream import Stream
+from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.model.stream import StreamConfig
 from tests.support.proxy import TCPProxy
 
 __all__ = ["cut_at", "memory", "scripted_stream"]

@@ -9,8 +9,9 @@ import pytest
 
 import jetspark
 from jetspark import Connection, PermissionsViolation, UsageError
-from jetspark.jetstream import advisory
-from jetspark.jetstream.advisory_events import (
+from jetspark.jetstream import advisories as advisory
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.advisories import (
     ADVISORIES,
     Advisory,
     APIAudit,
@@ -22,8 +23,7 @@ from jetspark.jetstream.advisory_events import (
     MessageTerminated,
     StreamAction,
 )
-from jetspark.jetstream.consumer_config import ConsumerConfig
-from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.server import User, run
 from tests.jetstream.support import memory
 from tests.support.watch import Watch

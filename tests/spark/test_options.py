@@ -1,109 +1,417 @@
-"""Options as Spark hands them over: names in any case, and errors that a user sees at once."""
+"""The options of `format("jetstream")`: what each accepts, what it refuses and how it says so."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-from pathlib import Path
+import pickle
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.spark.running import Sink, error_of, run
-from tests.spark.support import Bench, assert_exactly, expected, texts
+from jetspark.errors import UsageError
+from jetspark.spark.options import ConnectionOptions, SourceOptions, Use, is_meant, parse_options
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+# Option, text, what is read from it.
+GOOD: list[tuple[str, str, object]] = [
+    ("stream", "ORDERS", ("ORDERS",)),
+    ("stream", " ORDERS , EVENTS ", ("ORDERS", "EVENTS")),
+    ("stream", "ORDERS_*,E*", ("ORDERS_*", "E*")),
+    ("stream", "*", ("*",)),
+    ("subjects", "orders.new", ("orders.new",)),
+    ("subjects", "orders.*.eu, orders.*.us,events.>", ("orders.*.eu", "orders.*.us", "events.>")),
+    ("startingPosition", "earliest", "earliest"),
+    ("startingPosition", " Latest ", "latest"),
+    ("startingPosition", '{"ORDERS": 1234}', (("ORDERS", 1234),)),
+    ("startingPosition", '{"B": 2, "A": 1}', (("A", 1), ("B", 2))),
+    ("endingPosition", "EARLIEST", "earliest"),
+    ("endingPosition", "latest", "latest"),
+    ("endingPosition", '{"ORDERS": 1}', (("ORDERS", 1),)),
+    ("startingTimestamp", "2026-01-31T12:00:00Z", NOON),
+    ("startingTimestamp", "2026-01-31T12:00:00", NOON),
+    ("startingTimestamp", "2026-01-31", NOON.replace(hour=0)),
+    ("endingTimestamp", "2026-01-31T13:30:00+01:30", NOON),
+    ("endingTimestamp", " 2026-01-31 12:00:00.000001 ", NOON.replace(microsecond=1)),
+    ("maxMessagesPerTrigger", "1", 1),
+    ("maxMessagesPerTrigger", " 100000 ", 100_000),
+    ("maxBytesPerTrigger", "1", 1),
+    ("minPartitions", "8", 8),
+    ("maxMessagesPerPartition", "50000", 50_000),
+    ("failOnDataLoss", "false", False),
+    ("failOnDataLoss", "TRUE", True),
+    ("includeHeaders", "False", False),
+    ("includeHeaders", "true", True),
+    ("progressConsumer", "spark-orders", "spark-orders"),
+    ("subject", " orders.new ", "orders.new"),
+    ("maxPending", "1", 1),
+    ("publishMode", "Atomic", "atomic"),
+    ("publishMode", "async", "async"),
+    ("msgIdPrefix", "job-7/", "job-7/"),
+    ("minDuplicateWindow", "0", 0.0),
+    ("minDuplicateWindow", "1.5", 1.5),
+]
+GOOD_CONNECTION: list[tuple[str, str, object]] = [
+    ("servers", "nats://127.0.0.1:4222", ("nats://127.0.0.1:4222",)),
+    ("servers", "tls://one:4222, two", ("tls://one:4222", "two")),
+    ("credentialsFile", "/etc/nats/me.creds", "/etc/nats/me.creds"),
+    ("user", "me", "me"),
+    ("token", "t0k3n", "t0k3n"),
+    ("nkeySecretFile", "me.nk", "me.nk"),
+    ("tlsCaFile", "ca.pem", "ca.pem"),
+    ("tlsCertFile", "cert.pem", "cert.pem"),
+    ("domain", "hub", "hub"),
+    ("apiPrefix", "$JS.hub.API", "$JS.hub.API"),
+]
+
+# Option, text, what the error says is accepted or wrong.
+BAD = [
+    ("servers", "", "each once"),
+    ("servers", "http://127.0.0.1", "nats and tls"),
+    ("servers", "nats://:4222", "not a URL"),
+    ("servers", "a,a", "each once"),
+    ("credentialsFile", " ", "text"),
+    ("user", "", "text"),
+    ("password", "", "text"),
+    ("token", " ", "text"),
+    ("nkeySecretFile", "", "text"),
+    ("tlsCaFile", "", "text"),
+    ("tlsCertFile", "", "text"),
+    ("tlsKeyFile", "", "text"),
+    ("domain", "a.b", "one word"),
+    ("apiPrefix", "$JS.*.API", "wildcard"),
+    ("apiPrefix", "a b", "not valid"),
+    ("stream", "", "each once"),
+    ("stream", "A,,B", "each once"),
+    ("stream", "A,A", "each once"),
+    ("stream", "A.B", "one word"),
+    ("stream", "A>", "one word"),
+    ("stream", "A/B", "one word"),
+    ("subjects", "a..b", "not valid"),
+    ("subjects", "a.>.b", "'>' before its end"),
+    ("subjects", "a.*,a.b", "do not overlap"),
+    ("subjects", "a,a", "each once"),
+    ("startingPosition", "first", "earliest, latest, or sequences"),
+    ("startingPosition", "5", "earliest, latest, or sequences"),
+    ("startingPosition", "{}", "earliest, latest, or sequences"),
+    ("startingPosition", "[1]", "earliest, latest, or sequences"),
+    ("startingPosition", '{"A": 0}', "at least 1 for 'A'"),
+    ("startingPosition", '{"A": -1}', "at least 1 for 'A'"),
+    ("startingPosition", '{"A": 1.5}', "at least 1 for 'A'"),
+    ("startingPosition", '{"A": "5"}', "at least 1 for 'A'"),
+    ("startingPosition", '{"A": true}', "at least 1 for 'A'"),
+    ("startingPosition", '{"A*": 1}', "one word"),
+    ("endingPosition", "last", "earliest, latest, or sequences"),
+    ("endingPosition", '{"A": null}', "at least 1 for 'A'"),
+    ("startingTimestamp", "yesterday", "ISO 8601"),
+    ("startingTimestamp", "1769860800", "ISO 8601"),
+    ("endingTimestamp", "2026-02-30", "ISO 8601"),
+    ("maxMessagesPerTrigger", "0", "at least 1"),
+    ("maxMessagesPerTrigger", "many", "at least 1"),
+    ("maxMessagesPerTrigger", "1.5", "at least 1"),
+    ("maxBytesPerTrigger", "-1", "at least 1"),
+    ("maxBytesPerTrigger", "10m", "at least 1"),
+    ("minPartitions", "0", "at least 1"),
+    ("maxMessagesPerPartition", "", "at least 1"),
+    ("failOnDataLoss", "yes", "true or false"),
+    ("failOnDataLoss", "", "true or false"),
+    ("includeHeaders", "1", "true or false"),
+    ("progressConsumer", "a.b", "one word"),
+    ("progressConsumer", "", "one word"),
+    ("subject", "orders.*", "wildcard"),
+    ("subject", "", "not valid"),
+    ("maxPending", "0", "at least 1"),
+    ("publishMode", "sync", "async or atomic"),
+    ("msgIdPrefix", "a\nb", "a prefix"),
+    ("msgIdPrefix", " ", "not empty"),
+    ("minDuplicateWindow", "inf", "seconds, 0 or more"),
+    ("minDuplicateWindow", "-1", "seconds, 0 or more"),
+    ("minDuplicateWindow", "nan", "seconds, 0 or more"),
+    ("minDuplicateWindow", "2m", "seconds, 0 or more"),
+]
+
+ALL = {
+    "servers",
+    "credentialsFile",
+    "user",
+    "password",
+    "token",
+    "nkeySecretFile",
+    "tlsCaFile",
+    "tlsCertFile",
+    "tlsKeyFile",
+    "domain",
+    "apiPrefix",
+    "stream",
+    "subjects",
+    "startingPosition",
+    "endingPosition",
+    "startingTimestamp",
+    "endingTimestamp",
+    "maxMessagesPerTrigger",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "maxMessagesPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "progressConsumer",
+    "subject",
+    "maxPending",
+    "publishMode",
+    "msgIdPrefix",
+    "minDuplicateWindow",
+}
 
 
-@pytest.fixture(params=["read", "readStream"])
-def reader(request: pytest.FixtureRequest, spark: SparkSession) -> Any:
-    """Both ways to read."""
-    return lambda: getattr(spark, request.param).format("jetstream")
+def snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def test_bad_options_fail_when_a_stream_is_loaded(reader: Any) -> None:
-    for options, said in (
-        ({}, "option stream is missing"),
-        ({"stream": "ORDERS", "failOnDataLoss": "maybe"}, "option failOnDataLoss must be true or false"),
-        ({"stream": "ORDERS", "minPartitions": "0"}, "option minPartitions must be a whole number"),
-        ({"stream": "ORDERS", "startingPositon": "latest"}, "Did you mean startingPosition?"),
-        ({"stream": "ORDERS", "consumer": "worker"}, "unknown option 'consumer'"),
-        ({"stream": "ORDERS", "servers": "nats://me:s3cret@host"}, "servers must not hold a user"),
-    ):
-        message = error_of(reader().options(**options).load)
-        assert said in message
-        assert "s3cret" not in message
-    assert "load() takes no path" in error_of(lambda: reader().load("ORDERS"))
+def test_these_are_all_options() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_options({"nonsense": ""})
+    assert set(str(caught.value).partition("There are: ")[2].split(", ")) == ALL
+    assert {name for name, _, _ in [*GOOD, *GOOD_CONNECTION]} | {"password", "tlsKeyFile"} == ALL
+    assert {name for name, _, _ in BAD} == ALL
 
 
-def test_names_may_be_written_in_any_case(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
-    stream, sink = bench.stream(), Sink()
-    bench.publish(stream, 10)
-    options = {
-        "SERVERS": bench.url,
-        "Stream": stream,
-        "startingposition": "EARLIEST",
-        "FAILONDATALOSS": "False",
-    }
-    table = spark.read.format("jetstream").options(**options, ENDINGPOSITION=f'{{"{stream}": 6}}').load()
-    assert_exactly(texts(table), expected(5))
-    frame = spark.readStream.format("JetStream").options(**options, maxmessagespertrigger="100").load()
-    run(frame, sink, tmp_path)
-    assert_exactly(sink.texts, expected(10))
+def test_without_options_the_defaults_hold() -> None:
+    parsed = parse_options({})
+    assert parsed == SourceOptions()
+    assert parsed.connection.servers == ("nats://127.0.0.1:4222",)
+    assert (parsed.fail_on_data_loss, parsed.include_headers) == (True, True)
+    assert (parsed.subject, parsed.max_pending, parsed.publish_mode) == (None, 4096, "async")
+    assert (parsed.msg_id_prefix, parsed.min_duplicate_window) == ("", 120.0)
 
 
-def test_options_of_the_other_way_to_read_are_refused(
-    spark: SparkSession, bench: Bench, tmp_path: Path
+@pytest.mark.parametrize(("name", "text", "value"), GOOD, ids=str)
+@pytest.mark.parametrize("spelled", [str, str.lower, str.upper], ids=["as-is", "lower", "upper"])
+def test_an_option_is_read_however_its_name_is_written(
+    name: str, text: str, value: object, spelled: Any
 ) -> None:
-    stream = bench.stream()
-    for name, value in (
-        ("maxMessagesPerTrigger", 5),
-        ("maxBytesPerTrigger", 5),
-        ("progressConsumer", "p"),
+    parsed = parse_options({spelled(name): text})
+    assert getattr(parsed, snake(name)) == value
+    assert parsed.given == (name,)
+
+
+@pytest.mark.parametrize(("name", "text", "value"), GOOD_CONNECTION, ids=str)
+def test_an_option_of_the_connection_is_read(name: str, text: str, value: object) -> None:
+    assert getattr(parse_options({name.lower(): text}).connection, snake(name)) == value
+
+
+def test_passwords_and_keys_are_read_with_what_they_belong_to() -> None:
+    connection = parse_options(
+        {"user": "me", "password": "s3cret", "tlscertfile": "c.pem", "tlskeyfile": "k.pem"}
+    ).connection
+    assert (connection.user, connection.password) == ("me", "s3cret")
+    assert (connection.tls_cert_file, connection.tls_key_file) == ("c.pem", "k.pem")
+
+
+@pytest.mark.parametrize(("name", "text", "accepted"), BAD, ids=str)
+def test_a_bad_value_is_refused_with_the_name_and_what_is_accepted(
+    name: str, text: str, accepted: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_options({name.lower(): text})
+    message = str(caught.value)
+    assert f"option {name}" in message
+    assert accepted in message
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("streams", "stream"),
+        ("startPosition", "startingPosition"),
+        ("maxMessagesPerTriger", "maxMessagesPerTrigger"),
+        ("fail_on_data_loss", "failOnDataLoss"),
+        ("server", "servers"),
+    ],
+)
+def test_a_misspelled_option_is_refused_with_the_likely_one(written: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown option '{written}'. Did you mean {meant}\\?"):
+        parse_options({written: "1"})
+
+
+@pytest.mark.parametrize("name", ["consumer", "kafka.bootstrap.servers", "", "maxRecordsPerTrigger"])
+def test_an_unknown_option_is_refused_with_the_list_of_all(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown option") as caught:
+        parse_options({name: "x"})
+    assert all(option in str(caught.value) for option in ALL)
+
+
+def test_a_path_is_refused_with_the_option_that_is_meant() -> None:
+    with pytest.raises(UsageError, match=r"load\(\) takes no path.*option\(.stream"):
+        parse_options({"path": "ORDERS"})
+
+
+# --- secrets
+
+
+def test_secrets_are_not_shown() -> None:
+    parsed = parse_options({"stream": "A", "user": "me", "password": "s3cret"})
+    assert "s3cret" not in repr(parsed) + str(parsed) + repr(parsed.connection)
+    token = parse_options({"token": "s3cret"})
+    assert "s3cret" not in repr(token) + str(token)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nats://me:s3cret@127.0.0.1:4222",
+        "nats://s3cret@127.0.0.1",
+        "tls://one, tls://me:s3cret@two",
+        "me:s3cret@127.0.0.1",
+        "nats://:s3cret@127.0.0.1",
+    ],
+)
+def test_a_url_with_a_secret_in_it_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(UsageError, match="servers must not hold") as caught:
+        parse_options({"servers": url})
+    assert "s3cret" not in str(caught.value)
+    assert "credentialsFile" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nats://me:s3cret@",
+        "http://me:s3cret@host",
+        "nats://me:s3cret@host:port",
+        "nats://me:s3cret@host,nats://me:s3cret@host",
+        "nats://me:s3cret@host,",
+    ],
+)
+def test_a_bad_url_is_refused_without_showing_its_secret(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_options({"servers": url})
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+# --- what goes together
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"user": "me", "token": "s3cret"}, "user and token exclude each other"),
+        ({"credentialsFile": "a", "nkeySecretFile": "b"}, "nkeySecretFile and credentialsFile exclude"),
+        ({"password": "s3cret"}, "password needs user"),
+        ({"tlsKeyFile": "k.pem"}, "tlsKeyFile needs tlsCertFile"),
+        ({"domain": "hub", "apiPrefix": "$JS.hub.API"}, "domain and apiPrefix exclude each other"),
+        (
+            {"startingPosition": "latest", "startingTimestamp": "2026-01-31"},
+            "startingPosition and startingTimestamp exclude",
+        ),
+        (
+            {"endingPosition": "latest", "endingTimestamp": "2026-01-31"},
+            "endingPosition and endingTimestamp exclude",
+        ),
+        (
+            {"startingTimestamp": "2026-01-31", "endingTimestamp": "2026-01-30"},
+            "startingTimestamp 2026-01-31.* is after endingTimestamp 2026-01-30",
+        ),
+        ({"stream": "A,B*", "startingPosition": '{"C": 1}'}, "startingPosition names C"),
+        ({"stream": "A,B*", "endingPosition": '{"A": 1, "CB": 1}'}, "endingPosition names CB"),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_go_together_are_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_options(options)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingTimestamp": "2026-01-31", "endingTimestamp": "2026-01-31"},
+        {"startingPosition": "earliest", "endingTimestamp": "2026-01-31"},
+        {"stream": "A,B*", "startingPosition": '{"A": 1, "BCD": 5}'},
+    ],
+    ids=str,
+)
+def test_options_that_go_together_are_taken(options: dict[str, str]) -> None:
+    assert set(parse_options(options).given) == options.keys()
+
+
+#: Options that are not for everything, and what they are for; the connection and `stream` are for all.
+USES = {
+    ("endingPosition", "endingTimestamp"): Use.BATCH,
+    ("maxMessagesPerTrigger", "maxBytesPerTrigger", "progressConsumer"): Use.STREAM,
+    ("subjects", "startingPosition", "startingTimestamp"): Use.READ,
+    ("minPartitions", "maxMessagesPerPartition", "failOnDataLoss", "includeHeaders"): Use.READ,
+    ("subject", "maxPending", "publishMode", "msgIdPrefix", "minDuplicateWindow"): Use.WRITE,
+}
+
+
+def test_an_option_without_effect_is_refused_by_name() -> None:
+    texts = {name: text for name, text, _ in [*GOOD, *GOOD_CONNECTION]}
+    for name, text in texts.items():
+        suits = next((use for names, use in USES.items() if name in names), Use.ALL)
+        parsed = parse_options({name: text})
+        for use in (Use.BATCH, Use.STREAM, Use.WRITE):
+            if use in suits:
+                parsed.check_use(use)
+            else:
+                with pytest.raises(UsageError, match=f"option {name} is for .*, not for "):
+                    parsed.check_use(use)
+
+
+def test_the_error_says_what_the_option_is_for() -> None:
+    for name, text, use, said in (
+        ("endingPosition", "latest", Use.STREAM, "is for read, not for readStream"),
+        ("maxBytesPerTrigger", "5", Use.BATCH, "is for readStream, not for read"),
+        ("subject", "a", Use.BATCH, "is for write and writeStream, not for read"),
+        ("subjects", "a", Use.WRITE, "is for read and readStream, not for write and writeStream"),
     ):
-        message = error_of(lambda n=name, v=value: bench.read(spark, stream, **{n: v}).collect())
-        assert f"option {name} is for readStream, not for read" in message
-    for name, value in (("endingPosition", "latest"), ("endingTimestamp", "2026-01-31")):
-        message = error_of(
-            lambda n=name, v=value: run(bench.read_stream(spark, stream, **{n: v}), Sink(), tmp_path / n)
-        )
-        assert f"option {name} is for read, not for readStream" in message
+        with pytest.raises(UsageError, match=f"option {name} {said}"):
+            parse_options({name: text}).check_use(use)
 
 
-def test_a_schema_of_the_users_own_is_refused(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
-    stream = bench.stream()
-    options = bench.options(stream)
-    table = spark.read.format("jetstream").options(**options).schema("data string")
-    assert "the schema of a stream is fixed" in error_of(lambda: table.load().collect())
-    frame = spark.readStream.format("jetstream").options(**options).schema("data string")
-    message = error_of(lambda: run(frame.load(), Sink(), tmp_path))
-    assert "the schema of a stream is fixed" in message
+# --- what it is used as
 
 
-def test_without_headers_there_is_no_such_column(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
-    stream, sink = bench.stream(), Sink()
-    bench.publish(stream, 5)
-    table = bench.read(spark, stream, includeHeaders="false")
-    assert table.columns == ["subject", "data", "stream", "sequence", "timestamp"]
-    assert_exactly(texts(table), expected(5))
-    frame = bench.read_stream(spark, stream, includeHeaders="false", startingPosition="earliest")
-    assert frame.columns == table.columns
-    run(frame, sink, tmp_path)
-    assert_exactly(sink.texts, expected(5))
+def test_options_can_be_pickled_and_be_a_key() -> None:
+    texts = {"stream": "A", "startingposition": '{"A": 1}', "user": "me", "password": "s3cret"}
+    one, other = parse_options(texts), parse_options(texts)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert len({one, other}) == 1
+    assert one.connection != parse_options({**texts, "password": "other"}).connection
+    assert one.connection == ConnectionOptions(user="me", password="s3cret")
 
 
-def test_secrets_are_in_no_plan(spark: SparkSession, bench: Bench) -> None:
-    stream = bench.stream()
-    for options in ({"user": "me", "password": "s3cret"}, {"token": "s3cret"}):
-        frame = bench.read(spark, stream, **options)
-        shown = io.StringIO()
-        with contextlib.redirect_stdout(shown):
-            frame.explain("extended")
-            frame.explain("formatted")
-        assert stream in shown.getvalue() or "jetstream" in shown.getvalue()
-        assert "s3cret" not in shown.getvalue()
+def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_keeps_it() -> None:
+    assert parse_options({"startingTimestamp": "2026-01-31T12:00"}).starting_timestamp == NOON
+    parsed = parse_options({"startingTimestamp": "2026-01-31T14:00+02:00"}).starting_timestamp
+    assert parsed == NOON
+    assert parsed is not None
+    assert parsed.tzinfo == timezone(timedelta(hours=2))
 
 
-def test_a_stream_that_is_not_there_is_named(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
-    assert "stream NOTHERE not found" in error_of(lambda: bench.read(spark, "NOTHERE").collect())
-    frame = bench.read_stream(spark, "NOTHERE")
-    assert "stream NOTHERE not found" in error_of(lambda: run(frame, Sink(), tmp_path))
+@pytest.mark.parametrize(
+    ("pattern", "meant", "not_meant"),
+    [
+        ("A", ["A"], ["AB", "a", ""]),
+        ("A*", ["A", "AB", "A*"], ["BA"]),
+        ("*A", ["A", "BA"], ["AB"]),
+        ("A*A", ["AA", "ABA", "AAA"], ["A", "AB"]),
+        ("A*B*C", ["ABC", "AxBxC", "ABBC"], ["AC", "ACB", "ABCx"]),
+        ("*", ["A", ""], []),
+        ("A**B", ["AB", "AxB"], ["A"]),
+        ("A+", ["A+"], ["AA"]),
+    ],
+)
+def test_a_star_stands_for_any_part_of_a_name(pattern: str, meant: list[str], not_meant: list[str]) -> None:
+    assert all(is_meant(name, [pattern]) for name in meant)
+    assert not any(is_meant(name, [pattern]) for name in not_meant)
+    assert all(is_meant(name, ["other", pattern]) for name in meant)
+
+
+@given(st.lists(st.text("AB", max_size=3), min_size=1, max_size=4), st.data())
+def test_what_stars_are_replaced_by_is_meant(parts: list[str], data: st.DataObject) -> None:
+    name = parts[0] + "".join(data.draw(st.text("AB", max_size=3)) + part for part in parts[1:])
+    assert is_meant(name, ["*".join(parts)])

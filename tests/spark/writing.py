@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql.streaming import StreamingQuery
 
 from jetspark import blocking
-from jetspark.jetstream.message import JetStreamMsg
+from jetspark.jetstream.message.delivered import JetStreamMsg
 
 if TYPE_CHECKING:
     import pyarrow as pa

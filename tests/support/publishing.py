@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.stream import Stream
-from jetspark.jetstream.stream_config import StreamConfig
+from jetspark.jetstream.manage.stream import Stream
+from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.wire.frames import PubFrame
 from jetspark.wire.headers import Headers
 from tests.support.proxy import TCPProxy

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from jetspark.shipper.pipeline.spark_home import use_package
+from jetspark.logs.job.spark_home import use_package
 
 __all__ = ["QUICK_JAVA", "quicken"]
 

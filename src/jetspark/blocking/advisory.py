@@ -6,11 +6,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jetspark.blocking.mirror import mirrors
-from jetspark.jetstream import advisory as aio
-from jetspark.jetstream.advisory_events import Advisory
+from jetspark.jetstream import advisories as aio
+from jetspark.jetstream.model.advisories import Advisory
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Advisories"]
 

@@ -6,9 +6,9 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable
 
 from jetspark import client as aio
-from jetspark.blocking.bridge import Bridge
 from jetspark.blocking.connection import Connection
 from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.threads.bridge import Bridge
 from jetspark.core.events import Listener
 from jetspark.core.options import Options, Path, Secret
 from jetspark.core.servers import DEFAULT_URL, parse_servers

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Self
 
 from jetspark import client as aio
-from jetspark.blocking.bridge import Bridge
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.message import Msg
 from jetspark.blocking.mirror import mirrors
 from jetspark.blocking.subscription import Callback, Subscription
+from jetspark.blocking.threads.bridge import Bridge
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Statistics
 from jetspark.core.events import Event, Listener
 from jetspark.core.link import State

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 from jetspark.blocking.consuming import Consuming, Handler, Messages
 from jetspark.blocking.message import Batch, JetStreamMsg, blocking_messages
 from jetspark.blocking.mirror import mirrors
-from jetspark.blocking.supply import iterate
-from jetspark.blocking.worker import plain
-from jetspark.jetstream import consumer as aio
-from jetspark.jetstream import message as aio_message
-from jetspark.jetstream import ordered as aio_ordered
-from jetspark.jetstream.consumer_config import ConsumerConfig
-from jetspark.jetstream.consuming import Messages as AsyncMessages
-from jetspark.jetstream.consuming import check_concurrency
+from jetspark.blocking.threads.supply import iterate
+from jetspark.blocking.threads.worker import plain
 from jetspark.jetstream.dead_letters import DeadLetter
-from jetspark.jetstream.info import ConsumerInfo
-from jetspark.jetstream.pull_options import PullKeywords
-from jetspark.jetstream.puller import OnError
+from jetspark.jetstream.message import delivered as aio_message
+from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.ordered import pull as aio_ordered
+from jetspark.jetstream.pull import consumer as aio
+from jetspark.jetstream.pull.buffer import OnError
+from jetspark.jetstream.pull.iterate import Messages as AsyncMessages
+from jetspark.jetstream.pull.iterate import check_concurrency
+from jetspark.jetstream.pull.options import PullKeywords
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Consumer", "OrderedConsumer"]
 

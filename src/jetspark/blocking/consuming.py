@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from jetspark.blocking.message import JetStreamMsg, blocking_messages
 from jetspark.blocking.mirror import mirrors
-from jetspark.blocking.supply import Supply
+from jetspark.blocking.threads.supply import Supply
 from jetspark.errors import Error, UsageError
-from jetspark.jetstream import consuming as aio
+from jetspark.jetstream.pull import iterate as aio
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Consuming", "Handler", "Messages"]
 

@@ -14,22 +14,22 @@ from jetspark.blocking.publisher import AtomicBatch, Publisher
 from jetspark.blocking.pull_subscribe import PullSubscription
 from jetspark.blocking.push import PushSubscription
 from jetspark.blocking.stream import Stream
-from jetspark.blocking.supply import iterate
+from jetspark.blocking.threads.supply import iterate
 from jetspark.jetstream import context as aio
-from jetspark.jetstream.advisory_events import Advisory
-from jetspark.jetstream.consumer_config import ConsumerConfig
-from jetspark.jetstream.consumers import OrderedKeywords
 from jetspark.jetstream.dead_letters import DeadLetter
-from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo
-from jetspark.jetstream.publisher import MAX_BUFFERED_BYTES
-from jetspark.jetstream.push_options import PushKeywords
-from jetspark.jetstream.requests import PauseResponse, PubAck, ResetResponse
-from jetspark.jetstream.stream_config import Placement, StreamConfig
+from jetspark.jetstream.manage.consumers import OrderedKeywords
+from jetspark.jetstream.model.advisories import Advisory
+from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo
+from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse
+from jetspark.jetstream.model.stream import Placement, StreamConfig
+from jetspark.jetstream.publish.publisher import MAX_BUFFERED_BYTES
+from jetspark.jetstream.push.options import PushKeywords
 from jetspark.wire.headers import HeadersLike
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
     from jetspark.blocking.connection import Connection
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["JetStream"]
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from jetspark.blocking.mirror import mirrors
 from jetspark.core import message as core
 from jetspark.errors import Error, UsageError
-from jetspark.jetstream import message as aio
-from jetspark.jetstream.metadata import Metadata, parse_metadata
+from jetspark.jetstream.message import delivered as aio
+from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.wire.headers import HeadersLike
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Batch", "JetStreamMsg", "Msg", "ack_all", "blocking_messages"]
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
 from jetspark.blocking.mirror import mirrors
 from jetspark.errors import Error, OutboundBufferFull, Timeout
-from jetspark.jetstream import batch as aio_batch
-from jetspark.jetstream import publisher as aio
-from jetspark.jetstream.publish_headers import Expectations
-from jetspark.jetstream.requests import PubAck
+from jetspark.jetstream.model.requests import PubAck
+from jetspark.jetstream.publish import atomic as aio_batch
+from jetspark.jetstream.publish import publisher as aio
+from jetspark.jetstream.publish.headers import Expectations
 from jetspark.wire.headers import HeadersLike
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["AtomicBatch", "Publisher"]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Self
 
 from jetspark.blocking.message import Batch, JetStreamMsg, blocking_messages
 from jetspark.blocking.mirror import mirrors
-from jetspark.jetstream import message
-from jetspark.jetstream import pull_subscribe as aio
-from jetspark.jetstream.info import ConsumerInfo
+from jetspark.jetstream.message import delivered as message
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.subscribe import pull as aio
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["PullSubscription"]
 

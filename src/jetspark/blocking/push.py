@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, cast
 from jetspark.blocking.message import JetStreamMsg, Msg
 from jetspark.blocking.mirror import mirrors
 from jetspark.blocking.subscription import Callback, Subscription
-from jetspark.blocking.supply import Supply
+from jetspark.blocking.threads.supply import Supply
 from jetspark.core import subscription
-from jetspark.jetstream import push as aio
-from jetspark.jetstream.info import ConsumerInfo
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.push import subscription as aio
 from jetspark.wire.frames import MsgFrame
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["PushSubscription"]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetspark.blocking.consumer import Consumer, OrderedConsumer
 from jetspark.blocking.mirror import mirrors
-from jetspark.blocking.supply import iterate
-from jetspark.jetstream import stream as aio
-from jetspark.jetstream.consumer_config import ConsumerConfig
-from jetspark.jetstream.consumers import OrderedKeywords
-from jetspark.jetstream.info import ConsumerInfo, StreamInfo
-from jetspark.jetstream.stored import StoredMessage
-from jetspark.jetstream.stream_config import Placement, StreamConfig
+from jetspark.blocking.threads.supply import iterate
+from jetspark.jetstream.manage import stream as aio
+from jetspark.jetstream.manage.consumers import OrderedKeywords
+from jetspark.jetstream.message.stored import StoredMessage
+from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
+from jetspark.jetstream.model.stream import Placement, StreamConfig
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Stream"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from jetspark.blocking.message import Msg
 from jetspark.blocking.mirror import mirrors
-from jetspark.blocking.supply import Supply
-from jetspark.blocking.worker import plain
+from jetspark.blocking.threads.supply import Supply
+from jetspark.blocking.threads.worker import plain
 from jetspark.core import subscription as aio
 from jetspark.core.events import Event
 from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
 
 if TYPE_CHECKING:
-    from jetspark.blocking.bridge import Bridge
+    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Callback", "Subscription"]
 

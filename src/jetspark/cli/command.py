@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
-from jetspark.cli.failure import CONNECT, Exit, Failure
-from jetspark.cli.output import Output
+from jetspark.cli.args.signatures import Options, as_parameters, take_options
 from jetspark.cli.settings import COMMON, Settings
-from jetspark.cli.signatures import Options, as_parameters, take_options
+from jetspark.cli.ui.failure import CONNECT, Exit, Failure
+from jetspark.cli.ui.output import Output
 from jetspark.errors import AuthorizationError, Error, TLSError, UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Run:
         servers = given.pop("servers")
         with ExitStack() as stack:
             if self.settings.trace:
-                from jetspark.cli.trace import protocol_shown  # noqa: PLC0415
+                from jetspark.cli.ui.trace import protocol_shown  # noqa: PLC0415
 
                 stack.enter_context(protocol_shown())
             try:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.cli.failure import Exit, Failure
+from jetspark.cli.ui.failure import Exit, Failure
 
 __all__ = ["Context", "load", "names", "selected"]
 

@@ -16,10 +16,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jetspark._version import __version__
-from jetspark.cli.failure import Exit, Failure, describe
-from jetspark.cli.output import buffer_stdout
+from jetspark.cli.args.signatures import as_parameters, take_options
 from jetspark.cli.settings import COMMON, Settings
-from jetspark.cli.signatures import as_parameters, take_options
+from jetspark.cli.ui.failure import Exit, Failure, describe
+from jetspark.cli.ui.output import buffer_stdout
 
 __all__ = ["TREE", "Row", "main"]
 
@@ -40,22 +40,42 @@ _LOGS: Final = "Logs"
 _OPERATE: Final = "Operate"
 
 TREE: Final = (
-    Row("stream", "jetspark.cli.stream", "Streams: add, ls, info, get, purge, edit, rm.", _MANAGE),
-    Row("consumer", "jetspark.cli.consumer", "Consumers: add, ls, info, next, pause, resume, rm.", _MANAGE),
-    Row("pub", "jetspark.cli.pub", "Publish messages.", _MESSAGES),
-    Row("sub", "jetspark.cli.sub", "Read messages of a subject or a stream.", _MESSAGES),
-    Row("dead-letters", "jetspark.cli.dead_letters", "What consumers gave up: ls, show, replay.", _MESSAGES),
-    Row("export", "jetspark.cli.export", "Write a stream to a file: JSON lines or Parquet.", _MESSAGES),
-    Row("ship", "jetspark.cli.ship", "Follow log files, or stdin, and ship their lines.", _LOGS),
-    Row("consume-logs", "jetspark.cli.consume_logs", "Write the lines of each host to its file.", _LOGS),
-    Row("pause", "jetspark.cli.pause", "The stop button: shippers and consumers pause.", _LOGS),
-    Row("resume", "jetspark.cli.resume", "Let what was paused go on.", _LOGS),
-    Row("pipeline", "jetspark.cli.pipeline", "The Spark job for logs: check, explain, run.", _LOGS),
-    Row("demo", "jetspark.cli.demo", "The whole log pipeline, for about a minute.", _LOGS),
-    Row("events", "jetspark.cli.events", "Watch what JetStream tells about itself.", _OPERATE),
-    Row("server", "jetspark.cli.server", "Run a server.", _OPERATE),
-    Row("bench", "jetspark.cli.bench", "Measure a server: pub, fetch, latency.", _OPERATE),
-    Row("doctor", "jetspark.cli.doctor", "Find out what is wrong.", _OPERATE),
+    Row("stream", "jetspark.cli.commands.stream", "Streams: add, ls, info, get, purge, edit, rm.", _MANAGE),
+    Row(
+        "consumer",
+        "jetspark.cli.commands.consumer",
+        "Consumers: add, ls, info, next, pause, resume, rm.",
+        _MANAGE,
+    ),
+    Row("pub", "jetspark.cli.commands.pub", "Publish messages.", _MESSAGES),
+    Row("sub", "jetspark.cli.commands.sub", "Read messages of a subject or a stream.", _MESSAGES),
+    Row(
+        "dead-letters",
+        "jetspark.cli.commands.dead_letters",
+        "What consumers gave up: ls, show, replay.",
+        _MESSAGES,
+    ),
+    Row(
+        "export",
+        "jetspark.cli.commands.export",
+        "Write a stream to a file: JSON lines or Parquet.",
+        _MESSAGES,
+    ),
+    Row("ship", "jetspark.cli.commands.ship", "Follow log files, or stdin, and ship their lines.", _LOGS),
+    Row(
+        "consume-logs",
+        "jetspark.cli.commands.consume_logs",
+        "Write the lines of each host to its file.",
+        _LOGS,
+    ),
+    Row("pause", "jetspark.cli.commands.pause", "The stop button: shippers and consumers pause.", _LOGS),
+    Row("resume", "jetspark.cli.commands.resume", "Let what was paused go on.", _LOGS),
+    Row("pipeline", "jetspark.cli.commands.pipeline", "The Spark job for logs: check, explain, run.", _LOGS),
+    Row("demo", "jetspark.cli.commands.demo", "The whole log pipeline, for about a minute.", _LOGS),
+    Row("events", "jetspark.cli.commands.events", "Watch what JetStream tells about itself.", _OPERATE),
+    Row("server", "jetspark.cli.commands.server", "Run a server.", _OPERATE),
+    Row("bench", "jetspark.cli.commands.bench", "Measure a server: pub, fetch, latency.", _OPERATE),
+    Row("doctor", "jetspark.cli.commands.doctor", "Find out what is wrong.", _OPERATE),
 )
 
 _EPILOG: Final = (

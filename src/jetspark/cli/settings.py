@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from jetspark.cli.failure import Exit, Failure
-from jetspark.cli.units import duration
+from jetspark.cli.args.units import duration
+from jetspark.cli.ui.failure import Exit, Failure
 
 if TYPE_CHECKING:
     from jetspark.cli.contexts import Context

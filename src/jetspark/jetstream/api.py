@@ -1,7 +1,7 @@
 """The JetStream API: every subject it has, and the envelope of requests and answers.
 
 Nothing else in the package writes `$JS.API`. A call returns the answer's JSON object or raises
-`APIError`; what the object means is for `info.py` and `requests.py`.
+`APIError`; what the object means is for `model/info.py` and `model/requests.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream.inbox import Inbox
-from jetspark.jetstream.model import Model, decode_object
+from jetspark.jetstream.model.base import Model, decode_object
 from jetspark.wire.subjects import check_name, check_subject
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """The JetStream context: where everything of JetStream begins, for one account and one connection.
 
 It manages streams and, with the name of their stream in front, consumers. What the methods do is in
-`stream.py`, `consumers.py`, `publish.py`, `subscribe.py` and `advisory.py`; what they mean is here.
+`manage/stream.py`, `manage/consumers.py`, `publish/one.py`, `subscribe/workflow.py` and `advisories.py`;
+what they mean is here.
 """
 
 from __future__ import annotations
@@ -12,34 +13,34 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from jetspark.errors import StreamNameInUse, StreamNotFound
 from jetspark.jetstream import api as endpoints
-from jetspark.jetstream import consumers
-from jetspark.jetstream.advisory import CAPTURED_SUBJECT, Advisories, advisory_subjects
-from jetspark.jetstream.advisory_events import Advisory
+from jetspark.jetstream.advisories import CAPTURED_SUBJECT, Advisories, advisory_subjects
 from jetspark.jetstream.api import API
-from jetspark.jetstream.batch import AtomicBatch
-from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.consumer_config import ConsumerConfig
-from jetspark.jetstream.consumers import OrderedKeywords
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
-from jetspark.jetstream.info import AccountInfo, ConsumerInfo, StreamInfo
-from jetspark.jetstream.ordered import OrderedConsumer
+from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.manage.consumers import OrderedKeywords
+from jetspark.jetstream.manage.stream import Stream
+from jetspark.jetstream.model.advisories import Advisory
+from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo
+from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse, StepdownRequest
+from jetspark.jetstream.model.stream import Placement, StreamConfig
+from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.paging import paged
-from jetspark.jetstream.publish import publish
-from jetspark.jetstream.publisher import MAX_BUFFERED_BYTES, Publisher
-from jetspark.jetstream.pull_subscribe import PullSubscription
-from jetspark.jetstream.push import PushSubscription
-from jetspark.jetstream.push_options import PushKeywords, PushOptions
-from jetspark.jetstream.requests import PauseResponse, PubAck, ResetResponse, StepdownRequest
-from jetspark.jetstream.stream import Stream
-from jetspark.jetstream.stream_config import Placement, StreamConfig
-from jetspark.jetstream.subscribe import pull_subscribe, subscribe, subscribe_ordered
-from jetspark.jetstream.subscribe_checks import ask
+from jetspark.jetstream.publish.atomic import AtomicBatch
+from jetspark.jetstream.publish.one import publish
+from jetspark.jetstream.publish.publisher import MAX_BUFFERED_BYTES, Publisher
+from jetspark.jetstream.pull.consumer import Consumer
+from jetspark.jetstream.push.options import PushKeywords, PushOptions
+from jetspark.jetstream.push.subscription import PushSubscription
+from jetspark.jetstream.subscribe.pull import PullSubscription
+from jetspark.jetstream.subscribe.rules import ask
+from jetspark.jetstream.subscribe.workflow import pull_subscribe, subscribe, subscribe_ordered
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_filter
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
-    from jetspark.jetstream.consuming import Handler
+    from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["JetStream"]
 

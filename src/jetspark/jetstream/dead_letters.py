@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from jetspark.errors import MessageNotFound, RemoteProtocolError, UsageError
-from jetspark.jetstream import direct
-from jetspark.jetstream.advisory import Advisories
-from jetspark.jetstream.advisory_events import (
+from jetspark.jetstream.advisories import Advisories
+from jetspark.jetstream.message.stored import StoredMessage
+from jetspark.jetstream.model.advisories import (
     ADVISORIES,
     Advisory,
     MaxDeliveries,
     MessageTerminated,
     parse_advisory,
 )
-from jetspark.jetstream.ordered import OrderedConsumer
-from jetspark.jetstream.requests import MsgGetRequest
-from jetspark.jetstream.stored import StoredMessage
+from jetspark.jetstream.model.requests import MsgGetRequest
+from jetspark.jetstream.ordered.pull import OrderedConsumer
+from jetspark.jetstream.read import direct
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
-    from jetspark.jetstream.stream_config import StreamConfig
+    from jetspark.jetstream.model.stream import StreamConfig
 
 __all__ = ["DeadLetter", "dead_letters"]
 

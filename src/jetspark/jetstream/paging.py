@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from jetspark.jetstream.api import API, Endpoint
-from jetspark.jetstream.requests import StreamListRequest
+from jetspark.jetstream.model.requests import StreamListRequest
 
 __all__ = ["paged"]
 

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 from pyspark.core.files import SparkFiles
 
-from jetspark.blocking.bridge import Bridge
-from jetspark.blocking.supply import iterate
+from jetspark.blocking.threads.bridge import Bridge
+from jetspark.blocking.threads.supply import iterate
 from jetspark.core.options import Options
 from jetspark.core.servers import parse_servers
 from jetspark.errors import ConnectionError, Timeout, TLSError

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 from jetspark.core.options import Options
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
-from jetspark.jetstream.publish_headers import check_msg_id
+from jetspark.jetstream.publish.headers import check_msg_id
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
 __all__ = ["ConnectionOptions", "Position", "SourceOptions", "Use", "is_meant", "parse_options"]

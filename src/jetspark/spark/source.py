@@ -7,10 +7,10 @@ from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
 from jetspark.spark.options import SourceOptions, Use, parse_options
-from jetspark.spark.reader import JetStreamReader
+from jetspark.spark.read.batch import JetStreamReader
+from jetspark.spark.read.stream import JetStreamStreamReader
 from jetspark.spark.schema import check_schema, read_schema
-from jetspark.spark.stream_reader import JetStreamStreamReader
-from jetspark.spark.writer import JetStreamStreamWriter, JetStreamWriter
+from jetspark.spark.write.writer import JetStreamStreamWriter, JetStreamWriter
 
 __all__ = ["JetStreamDataSource"]
 

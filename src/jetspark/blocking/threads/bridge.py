@@ -1,0 +1,137 @@
+"""What a blocking connection shares with all that comes from it: the way into the loop, the way of bytes
+out of threads, and the threads in which users' functions run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import dataclasses
+import functools
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from jetspark.blocking.threads.portal import Portal
+from jetspark.blocking.threads.worker import Worker, plain
+from jetspark.blocking.threads.writer import Writer
+from jetspark.client import Connection
+from jetspark.core.events import Event
+from jetspark.core.options import Options
+from jetspark.core.servers import Server
+
+__all__ = ["Bridge"]
+
+#: Seconds that `close` gives callbacks, handlers and listeners that still run. They cannot be cancelled.
+_JOIN_WAIT: Final = 2.0
+
+
+class Bridge:
+    """Made with an asynchronous connection behind it, which is open."""
+
+    def __init__(self, servers: list[Server], options: Options) -> None:
+        self._events = Worker("jetspark-events")
+        listeners: dict[str, Any] = {f"on_{event}": getattr(options, f"on_{event}") for event in Event}
+        for name, listener in listeners.items():
+            if listener is not None:
+                listeners[name] = self.aside(name, listener)
+        options = dataclasses.replace(options, **listeners)
+        self._threads: set[threading.Thread] = set()
+        self._stops: set[Callable[[], object]] = set()
+        self._lock = threading.Lock()
+        self._closing = False
+        self._closed = threading.Event()
+        self.portal = Portal.acquire()
+        #: Runs a coroutine in the loop and waits for its result.
+        self.run = self.portal.run
+        try:
+            #: The asynchronous connection. It belongs to the loop.
+            self.connection = self.run(self._open(servers, options))
+        except BaseException:
+            self._events.stop(_JOIN_WAIT)
+            self.portal.release()
+            raise
+        self.writer = Writer(self.portal, self.connection)
+        #: Queues whole frames.
+        self.write = self.writer.write
+        self.connection.on(Event.CLOSED, self.writer.close)
+        _open_bridges.add(self)
+
+    async def _open(self, servers: list[Server], options: Options) -> Connection:
+        connection = Connection(servers, options)
+        await connection.open()
+        return connection
+
+    # --- users' functions
+
+    def aside(self, argument: str, function: Callable[..., object]) -> Callable[..., None]:
+        """A function that calls a user's one in the thread for events, and does not wait for it."""
+        plain(argument, function)
+
+        def post(*args: object) -> None:
+            self._events.post(functools.partial(function, *args))
+
+        return post
+
+    def spawn(self, work: Callable[[], None], name: str, stop: Callable[[], object]) -> threading.Thread:
+        """Work in a thread that `close` waits for, after it has called `stop`."""
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
+                    self._stops.discard(stop)
+
+        thread = threading.Thread(target=run, name=f"jetspark-{name}", daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+            self._stops.add(stop)
+        thread.start()
+        return thread
+
+    # --- ending
+
+    def close(self) -> None:
+        """Close the connection, and return when all its threads have ended, in a bounded time."""
+        if self.portal.forked:
+            return
+        with self._lock:
+            first, self._closing = not self._closing, True
+            threads = list(self._threads)
+            stops = list(self._stops)
+        if not first:
+            # One of our own threads would wait for the one that waits for it.
+            if threading.current_thread() not in threads:
+                self._closed.wait(_JOIN_WAIT)
+            return
+        try:
+            for stop in stops:
+                stop()
+            self.run(self._close())
+        finally:
+            deadline = time.monotonic() + _JOIN_WAIT
+            for thread in threads:
+                if thread is not threading.current_thread():
+                    thread.join(max(deadline - time.monotonic(), 0.0))
+            self._events.stop(_JOIN_WAIT)
+            self.portal.release()
+            _open_bridges.discard(self)
+            self._closed.set()
+
+    async def _close(self) -> None:
+        if self.connection.connected:
+            await self.writer.settle(min(self.connection.options.connect_timeout, 2.0))
+        await self.connection.close()
+
+
+#: Those that nobody closed. At exit it is done for them, so that what was published is written.
+_open_bridges: weakref.WeakSet[Bridge] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for bridge in list(_open_bridges):
+        bridge.close()

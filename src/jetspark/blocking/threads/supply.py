@@ -1,0 +1,148 @@
+"""Messages on their way from the loop to threads: taken many at a time, handed out one by one.
+
+One crossing between threads costs as much as ten messages, so nothing here crosses for each of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+from jetspark.blocking.threads.portal import Portal
+from jetspark.core.signal import Signal
+
+__all__ = ["Supply", "iterate"]
+
+T = TypeVar("T")
+
+#: How many items of an asynchronous iterator are read ahead.
+_AHEAD: Final = 512
+
+
+class Supply(Generic[T]):
+    """Hands out, to one thread or several, what `take` brings from the loop.
+
+    `take` is given the seconds to wait; it returns nothing when they passed, or at the end. What was taken
+    and handed to nobody when the supply is stopped goes to `put_back`.
+    """
+
+    def __init__(
+        self,
+        portal: Portal,
+        take: Callable[[float | None], Coroutine[Any, Any, list[T]]],
+        put_back: Callable[[list[T]], None] | None = None,
+    ) -> None:
+        self._portal = portal
+        self._take = take
+        self._put_back = put_back
+        self._ready: deque[T] = deque()
+        self._refilling = threading.Lock()
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    @property
+    def waiting(self) -> list[T]:
+        """What was taken and not handed out yet."""
+        return list(self._ready)
+
+    def next(self, timeout: float | None = None) -> T | None:
+        """The next message; None when none came within `timeout` seconds, or at the end."""
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            pass
+        if not self._portal.alive:
+            raise self._portal.refusal()  # In a forked child the lock may be held for ever.
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self._refilling.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+            return None
+        try:
+            while True:
+                try:
+                    return self._ready.popleft()
+                except IndexError:
+                    pass
+                if self._stopped:
+                    return None
+                left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+                if not self._portal.run(self._refill(left)):
+                    return None
+        finally:
+            self._refilling.release()
+
+    def stop(self) -> None:
+        """Hand out nothing more, and put back what is left."""
+        self._stopped = True
+        left = []
+        while self._ready:
+            try:
+                left.append(self._ready.popleft())
+            except IndexError:
+                break
+        if left and self._put_back is not None:
+            self._put_back(left)
+
+    async def _refill(self, timeout: float | None) -> bool:
+        taken = await self._take(timeout)
+        # Here in the loop, so that Ctrl-C cannot come in between: they stay for whoever asks next.
+        self._ready.extend(taken)
+        if self._stopped:
+            self.stop()
+        return bool(taken)
+
+
+class _Ahead(Generic[T]):
+    """Reads an asynchronous iterator ahead, in a task, as far as is good."""
+
+    def __init__(self, items: AsyncIterator[T], ahead: int) -> None:
+        self._items = items
+        self._ahead = ahead
+        self._ready: list[T] = []
+        self._changed = Signal()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def take(self) -> list[T]:
+        """What is there, at least one item; nothing at the end. Raises what the iterator raises."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._read())
+        while not self._ready and not self._task.done():
+            await self._changed.wait(None)
+        if not self._ready and self._task.done() and not self._task.cancelled():
+            self._task.result()
+        ready, self._ready = self._ready, []
+        self._changed.wake()
+        return ready
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _read(self) -> None:
+        try:
+            async for item in self._items:
+                self._ready.append(item)
+                self._changed.wake()
+                while len(self._ready) >= self._ahead:
+                    await self._changed.wait(None)
+        finally:
+            close = getattr(self._items, "aclose", None)
+            if close is not None:
+                await close()
+            asyncio.get_running_loop().call_soon(self._changed.wake)  # when the task is done
+
+
+def iterate(portal: Portal, items: AsyncIterator[T], ahead: int = _AHEAD) -> Iterator[T]:
+    """An asynchronous iterator as a plain one, read so many items ahead. Leaving it early closes it."""
+    reading = _Ahead(items, ahead)
+    try:
+        while taken := portal.run(reading.take()):
+            yield from taken
+    finally:
+        portal.post(reading.close)

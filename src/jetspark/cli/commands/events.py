@@ -1,0 +1,124 @@
+"""`jetspark events`: what JetStream tells about itself, as it happens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from jetspark.cli.args.complete import consumer_names, stream_names
+from jetspark.cli.args.parameters import option, period, words
+from jetspark.cli.args.units import show_duration
+from jetspark.cli.command import Run, command, single
+from jetspark.cli.ui.escape import on_a_line
+from jetspark.cli.ui.json import plain
+from jetspark.cli.ui.output import Output
+from jetspark.jetstream.model.advisories import ADVISORIES, Advisory
+
+app = single()
+
+_TITLES: Final = {
+    "max_deliver": "Delivery Attempts Exceeded",
+    "nak": "Message Sent Back",
+    "terminated": "Message Terminated",
+    "consumer_ack": "Message Acknowledged",
+    "consumer_action": "Consumer {action}",
+    "consumer_pause": "Consumer Paused",
+    "stream_action": "Stream {action}",
+    "api_audit": "JetStream API Used",
+}
+_ACTIONS: Final = {"create": "Created", "delete": "Deleted", "modify": "Updated"}
+# Said in the heading, in a line of its own, or too long to be read.
+_NOT_LISTED: Final = (
+    *("type", "id", "timestamp", "domain", "account", "stream", "consumer", "action"),
+    *("request", "response", "state", "client", "replicas"),
+)
+_LABELS: Final = {"stream_seq": "Stream Sequence", "consumer_seq": "Consumer Sequence"}
+
+
+@command(
+    app,
+    "events",
+    examples="""
+    jetspark events
+    jetspark events --kind max_deliver,terminated --stream WQ
+    jetspark events --stream WQ --consumer WORK --json | jq .stream_seq
+    """,
+)
+async def events(
+    run: Run,
+    *,
+    kind: Annotated[
+        list[str] | None,
+        option(
+            "--kind",
+            metavar="KIND",
+            autocompletion=lambda incomplete: [each for each in ADVISORIES if each.startswith(incomplete)],
+            help="Only these, several or with commas: max_deliver, terminated, nak, stream_action ...",
+        ),
+    ] = None,
+    stream: Annotated[
+        str | None, option("--stream", metavar="STREAM", autocompletion=stream_names, help="About a stream.")
+    ] = None,
+    consumer: Annotated[
+        str | None,
+        option("--consumer", metavar="CONSUMER", autocompletion=consumer_names, help="About a consumer."),
+    ] = None,
+    number: Annotated[
+        int | None, option("--count", metavar="NUMBER", min=1, help="End after so many.")
+    ] = None,
+    wait: Annotated[
+        float | None,
+        period("--wait", help="End when none comes for so long."),
+    ] = None,
+) -> None:
+    """Watch advisories and metrics of JetStream, until Ctrl-C or a limit."""
+    async with (
+        run.jetstream() as js,
+        js.advisories(words(kind) or None, stream=stream, consumer=consumer) as advisories,
+    ):
+        run.out.note(f"Listening for Advisories on {', '.join(advisories.subjects)}")
+        seen = 0
+        while seen != number and (event := await advisories.next(wait)) is not None:
+            seen += 1
+            if run.out.json:
+                run.out.record({"kind": event.kind, **plain(event)})
+            else:
+                _show(run.out, event)
+
+
+def _show(out: Output, event: Advisory) -> None:
+    when = event.timestamp.astimezone().strftime("%H:%M:%S") if event.timestamp else "?"
+    out.text(f"[{when}] [{event.id}] {_title(event)}")
+    pairs = _pairs(event)
+    width = max((len(name) for name, _ in pairs), default=0) + 2
+    for name, value in pairs:
+        out.text(f"{name:>{width}}: {on_a_line(value)}", safe=True)
+    out.text()
+
+
+def _title(event: Advisory) -> str:
+    title = _TITLES.get(event.kind) or event.kind.replace("_", " ").title()
+    action = getattr(event, "action", "")
+    return title.replace("{action}", _ACTIONS.get(action, action))
+
+
+def _pairs(event: Advisory) -> list[tuple[str, object]]:
+    stream, consumer = getattr(event, "stream", None), getattr(event, "consumer", None)
+    pairs: list[tuple[str, object]] = []
+    if consumer:
+        pairs.append(("Consumer", f"{stream} > {consumer}"))
+    elif stream:
+        pairs.append(("Stream", stream))
+    fields: dict[str, Any] = plain(event)
+    for name, value in fields.items():
+        if name in _NOT_LISTED or value in (None, "", [], {}):
+            continue
+        shown = show_duration(value) if name == "ack_time" else value
+        pairs.append((_LABELS.get(name, name.replace("_", " ").title()), shown))
+    client = fields.get("client")
+    if isinstance(client, dict):
+        pairs.append(
+            ("Client", " ".join(str(client[key]) for key in ("user", "name", "host") if client.get(key)))
+        )
+    if replicas := fields.get("replicas"):
+        pairs.append(("Replicas", ", ".join(replica["name"] for replica in replicas)))
+    return pairs

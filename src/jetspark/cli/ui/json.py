@@ -1,0 +1,108 @@
+"""Everything as JSON has it: the stable fields of `--json`.
+
+Every field of a model is there, `null` where the server said nothing. Names are those of the server and of
+the Python API. Durations are seconds, times RFC 3339 in UTC, sizes bytes. The data of a message is text in
+`data`, or, where it is no UTF-8, base64 in `data_base64`; the other of the two is `null`.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jetspark.jetstream.dead_letters import DeadLetter
+from jetspark.jetstream.message.stored import StoredMessage
+from jetspark.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from jetspark.core.message import Msg
+    from jetspark.jetstream.message.delivered import JetStreamMsg
+
+__all__ = ["data_fields", "delivered", "header_lists", "plain", "received", "stored"]
+
+
+def plain(value: object) -> Any:
+    """A value as JSON has it."""
+    match value:
+        case StoredMessage():
+            return stored(value)
+        case DeadLetter():
+            return {name: plain(getattr(value, name)) for name in DeadLetter.__struct_fields__}
+        case msgspec.Struct():
+            fields = {
+                field.encode_name: plain(getattr(value, field.name))
+                for field in msgspec.structs.fields(value)
+                if field.name != "extra"
+            }
+            return fields | plain(getattr(value, "extra", {}))
+        case Headers():
+            return header_lists(value)
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case enum.Enum():
+            return str(value.value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {str(key): plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case _:
+            return value
+
+
+def header_lists(headers: Headers) -> dict[str, list[str]]:
+    """Names with all their values."""
+    return dict(headers.multi_items())
+
+
+def data_fields(data: bytes) -> dict[str, str | None]:
+    """`data` and `data_base64`, one of them null."""
+    try:
+        return {"data": data.decode(), "data_base64": None}
+    except UnicodeDecodeError:
+        return {"data": None, "data_base64": base64.b64encode(data).decode()}
+
+
+def stored(message: StoredMessage) -> dict[str, Any]:
+    """A message as it was read from a stream."""
+    return {
+        "stream": message.stream,
+        "sequence": message.sequence,
+        "subject": message.subject,
+        "timestamp": plain(message.timestamp),
+        "headers": header_lists(message.headers),
+        **data_fields(message.data),
+    }
+
+
+def delivered(message: JetStreamMsg) -> dict[str, Any]:
+    """A message as a consumer delivered it."""
+    metadata = message.metadata
+    return {
+        "stream": metadata.stream,
+        "sequence": metadata.sequence.stream,
+        "subject": message.subject,
+        "timestamp": plain(metadata.timestamp),
+        "headers": header_lists(message.headers),
+        **data_fields(message.data),
+        "consumer": metadata.consumer,
+        "consumer_sequence": metadata.sequence.consumer,
+        "num_delivered": metadata.num_delivered,
+        "num_pending": metadata.num_pending,
+    }
+
+
+def received(message: Msg) -> dict[str, Any]:
+    """A message as a plain subscription got it."""
+    return {
+        "subject": message.subject,
+        "reply": message.reply or None,
+        "headers": header_lists(message.headers),
+        **data_fields(message.data),
+    }

@@ -1,0 +1,55 @@
+"""A line that tells how a job goes: it stays in its place on a terminal, and is a line a batch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jetspark.cli.args.units import show_count
+from jetspark.cli.ui.output import Output
+
+if TYPE_CHECKING:
+    from jetspark.logs.job.runner import Progress
+
+__all__ = ["Live"]
+
+
+class Live:
+    """The line, for as long as the context lasts."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._status: Any = None
+
+    def __enter__(self) -> Live:
+        if sys.stderr.isatty() and not self._out.json:
+            from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
+
+            self._status = Console(stderr=True, highlight=False, markup=False).status("Waiting for lines")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, progress: Progress) -> None:
+        """A batch is done."""
+        line = describe(progress)
+        if self._status is not None:
+            self._status.update(line)
+        else:
+            self._out.text(line)
+
+
+def describe(progress: Progress) -> str:
+    """A batch in one line."""
+    lag = "?" if progress.lag is None else show_count(progress.lag)
+    return (
+        f"{progress.query} {progress.batch}: {show_count(progress.lines)} lines in {progress.seconds:.1f} s, "
+        f"{progress.lines_per_second:,.0f}/s; in all {show_count(progress.total_rows)} rows, "
+        f"{show_count(progress.total_dead_letters)} dead letters; lag {lag}"
+    )

@@ -1,0 +1,108 @@
+"""`--trace`: the protocol as it goes by, one line a frame, on stderr. Credentials are not shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from jetspark.cli.ui.escape import on_a_line
+from jetspark.core.transport import Transport
+from jetspark.errors import RemoteProtocolError
+from jetspark.wire.frames import (
+    ConnectFrame,
+    ErrFrame,
+    InfoFrame,
+    MsgFrame,
+    OkFrame,
+    PingFrame,
+    PongFrame,
+    PubFrame,
+    SubFrame,
+    UnsubFrame,
+)
+from jetspark.wire.parser import AnyFrame, Parser
+
+__all__ = ["protocol_shown"]
+
+#: How much of a payload is shown.
+_SHOWN: Final = 200
+_SECRET: Final = ("pass", "auth_token", "jwt", "sig")
+
+
+@contextmanager
+def protocol_shown() -> Iterator[None]:
+    """Show what connections send and receive that are made in this context."""
+    Transport.tap = _Tracer
+    try:
+        yield
+    finally:
+        Transport.tap = None
+
+
+class _Tracer:
+    """Watches one transport."""
+
+    def __init__(self) -> None:
+        self._sent = Parser(peer="client")
+        self._received = Parser(peer="server")
+
+    def __call__(self, sent: bool, data: bytes) -> None:
+        try:
+            frames = (self._sent if sent else self._received).feed(data)
+        except RemoteProtocolError as error:
+            _write("!!!", str(error))
+            return
+        for frame in frames:
+            _write(">>>" if sent else "<<<", _describe(frame))
+
+
+def _write(direction: str, line: str) -> None:
+    sys.stderr.write(f"{direction} {on_a_line(line)}\n")
+
+
+def _describe(frame: AnyFrame) -> str:
+    match frame:
+        case MsgFrame():
+            return _message(f"MSG {_text(frame.subject)} {_text(frame.sid)}", frame)
+        case PubFrame():
+            return _message(f"PUB {_text(frame.subject)}", frame)
+        case SubFrame():
+            queue = f" {_text(frame.queue)}" if frame.queue else ""
+            return f"SUB {_text(frame.subject)}{queue} {_text(frame.sid)}"
+        case UnsubFrame():
+            return f"UNSUB {_text(frame.sid)}" + (f" {frame.max_msgs}" if frame.max_msgs else "")
+        case InfoFrame():
+            return f"INFO {_text(frame.json)}"
+        case ConnectFrame():
+            return f"CONNECT {_masked(frame.json)}"
+        case ErrFrame():
+            return f"-ERR {frame.message!r}"
+        case PingFrame():
+            return "PING"
+        case PongFrame():
+            return "PONG"
+        case OkFrame():
+            return "+OK"
+
+
+def _message(start: str, frame: MsgFrame | PubFrame) -> str:
+    reply = f" {_text(frame.reply)}" if frame.reply else ""
+    header = f" {_text(frame.header)}" if frame.header else ""
+    cut = "..." if len(frame.data) > _SHOWN else ""
+    return f"{start}{reply} {len(frame.header) + len(frame.data)}{header} {_text(frame.data[:_SHOWN])}{cut}"
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _masked(connect: bytes) -> str:
+    """The JSON of a CONNECT without what is secret."""
+    fields = msgspec.json.decode(connect, type=dict[str, object])
+    return msgspec.json.encode(
+        {name: "***" if name in _SECRET and value else value for name, value in fields.items()}
+    ).decode()

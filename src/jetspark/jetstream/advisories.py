@@ -1,0 +1,203 @@
+"""Listening to what JetStream tells about itself: typed events, over subscriptions to their exact subjects.
+
+What the events are is in `model/advisories.py`. They are plain messages: what is published while nobody
+listens, or while the connection is down, is not heard. A stream can capture them; `dead_letters.py` reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Self
+
+from jetspark.core.events import Event
+from jetspark.core.receiver import Receiver
+from jetspark.core.signal import Signal
+from jetspark.errors import ConnectionLost, Error, RemoteProtocolError, SlowConsumer, UsageError
+from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, AdvisoryKind, parse_advisory
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.subjects import check_filter, check_name
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from jetspark.core.connection import Connection
+
+__all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects"]
+
+#: What a stream stores that captures advisories.
+CAPTURED_SUBJECT: Final = "$JS.EVENT.ADVISORY.>"
+#: Events that wait to be read; what comes beyond them is dropped and reported.
+_LIMIT: Final = 64 * 1024
+
+# What is subscribed to without `kinds`, so that events of newer servers are heard too.
+_EVERYTHING: Final = ("$JS.EVENT.ADVISORY.>", "$JS.EVENT.METRIC.>")
+_OF_A_STREAM: Final = (
+    "$JS.EVENT.ADVISORY.*.*.{stream}",
+    "$JS.EVENT.ADVISORY.*.*.{stream}.>",
+    "$JS.EVENT.METRIC.*.*.{stream}.>",
+)
+_OF_A_CONSUMER: Final = (
+    "$JS.EVENT.ADVISORY.*.*.{stream}.{consumer}",
+    "$JS.EVENT.METRIC.*.*.{stream}.{consumer}",
+)
+
+
+def advisory_subjects(
+    kinds: Iterable[str | type[Advisory]] | None, stream: str | None, consumer: str | None
+) -> list[str]:
+    """The subjects of these events. Raises `UsageError` for kinds that are none, or not about these names."""
+    if stream is not None:
+        check_name(stream, "stream")
+    if consumer is not None:
+        check_name(consumer, "consumer")
+    if kinds is None:
+        patterns: tuple[str, ...] = _EVERYTHING
+        if consumer is not None:
+            patterns = _OF_A_CONSUMER
+        elif stream is not None:
+            patterns = _OF_A_STREAM
+        return [pattern.format(stream=stream or "*", consumer=consumer) for pattern in patterns]
+    subjects: dict[str, None] = {}
+    for kind in [kinds] if isinstance(kinds, str | type) else kinds:
+        row = _row(kind)
+        for name, value in (("stream", stream), ("consumer", consumer)):
+            if value is not None and f"{{{name}}}" not in row.patterns[0]:
+                raise UsageError(f"kinds: {row.kind} is not about a {name}, and {name}={value!r} was given")
+        subjects |= dict.fromkeys(row.subjects(stream or "*", consumer or "*"))
+    if not subjects:
+        raise UsageError("kinds must not be empty; None stands for all")
+    return list(subjects)
+
+
+def _row(kind: object) -> AdvisoryKind:
+    for row in ADVISORIES.values():
+        if kind in (row.kind, row.event):
+            return row
+    raise UsageError(f"kinds: {kind!r} is none", hint=f"Known are {', '.join(ADVISORIES)}")
+
+
+class Advisories:
+    """Events as they happen: `async with js.advisories() as events: async for event in events: ...`."""
+
+    def __init__(self, connection: Connection, subjects: list[str]) -> None:
+        self._connection = connection
+        self._receivers = [_Inlet(self, connection.session.new_sid(), each) for each in subjects]
+        self._pending: deque[MsgFrame] = deque()
+        self._arrived = Signal()
+        self._dropped = 0
+        self._closed = True
+        self._error: Error | None = None
+
+    @property
+    def subjects(self) -> list[str]:
+        """What it listens to."""
+        return [receiver.subject_filter.decode() for receiver in self._receivers]
+
+    @property
+    def dropped(self) -> int:
+        """Events that were dropped because too many waited to be read."""
+        return self._dropped
+
+    async def __aenter__(self) -> Self:
+        self._closed = False
+        for receiver in self._receivers:
+            self._connection.session.add(receiver)
+        try:
+            await self._subscribed()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Advisory:
+        event = await self.next()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def next(self, timeout: float | None = None) -> Advisory | None:
+        """The next event; None when none came within `timeout` seconds, or after the context was left.
+
+        Raises the error that closed the connection, `PermissionsViolation` when the server does not permit
+        to listen.
+        """
+        while True:
+            while not self._pending:
+                if self._error is not None:
+                    raise self._error
+                if self._closed or not await self._arrived.wait(timeout):
+                    return None
+            frame = self._pending.popleft()
+            try:
+                return parse_advisory(frame.data)
+            except RemoteProtocolError as error:
+                # Anybody may publish there. It is no reason to stop listening.
+                self._connection.report(error)
+
+    async def _subscribed(self) -> None:
+        """Return when nothing is missed any more, whoever causes it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._connection.options.request_timeout
+        while True:
+            try:
+                return await self._connection.flush(deadline - loop.time())
+            except ConnectionLost:
+                continue
+
+    def _stop(self) -> None:
+        self._closed = True
+        for receiver in self._receivers:
+            self._connection.session.unsubscribe(receiver)
+            self._connection.session.forget(receiver)
+        self._pending.clear()
+        self._arrived.wake()
+
+    def take(self, frames: list[MsgFrame], subject: str) -> None:
+        """Queue what an inlet got."""
+        room = max(_LIMIT - len(self._pending), 0)
+        self._pending.extend(frames[:room])
+        if len(frames) > room:
+            if not self._dropped:
+                self._connection.report(
+                    SlowConsumer(
+                        f"{_LIMIT} advisories wait to be read, and further ones are dropped",
+                        subject=subject,
+                        dropped=len(frames) - room,
+                        hint="Read faster, or ask for fewer kinds",
+                    ),
+                    Event.SLOW_CONSUMER,
+                )
+            self._dropped += len(frames) - room
+        self._arrived.wake()
+
+    def end(self, error: Error | None) -> None:
+        """Nothing will come any more."""
+        self._closed = True
+        self._error = self._error or error
+        self._arrived.wake()
+
+
+class _Inlet(Receiver):
+    """One subject of several that flow together."""
+
+    def __init__(self, advisories: Advisories, sid: bytes, subject: str) -> None:
+        super().__init__(sid, check_filter(subject))
+        self._advisories = advisories
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Hand them on."""
+        self._advisories.take(frames, self.subject_filter.decode())
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will come any more."""
+        self._advisories.end(error)

@@ -1,0 +1,152 @@
+"""Managing consumers: one function for each request of the API about them.
+
+What they mean for users is written on the methods of `JetStream`, which call them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypedDict
+
+import msgspec
+
+from jetspark.errors import UsageError
+from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.api import API
+from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy, ReplayPolicy
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.model.requests import (
+    ConsumerCreateRequest,
+    PauseRequest,
+    PauseResponse,
+    ResetRequest,
+    ResetResponse,
+    StepdownRequest,
+    UnpinRequest,
+)
+from jetspark.jetstream.model.stream import Placement
+
+__all__ = [
+    "OrderedKeywords",
+    "ask_to_pause",
+    "ask_to_reset",
+    "create",
+    "create_or_update",
+    "delete",
+    "fetch_info",
+    "stepdown",
+    "unpin",
+]
+
+
+class OrderedKeywords(TypedDict, total=False):
+    """What an ordered consumer can be told, for signatures. The defaults are those of `OrderedConsumer`."""
+
+    #: Only messages whose subject matches one of these.
+    filter_subjects: Sequence[str] | str
+    #: Where it starts; not needed with one of the next two.
+    deliver_policy: DeliverPolicy | str | None
+    #: First sequence.
+    opt_start_seq: int | None
+    #: Earliest time.
+    opt_start_time: datetime | None
+    #: How fast.
+    replay_policy: ReplayPolicy | str
+    #: Headers without payloads.
+    headers_only: bool
+    #: Seconds without use after which the server deletes what stands behind it.
+    inactive_threshold: float
+    #: What the names of the consumers behind it begin with.
+    name_prefix: str | None
+
+
+async def create_or_update(api: API, stream: str, config: ConsumerConfig, action: str) -> ConsumerInfo:
+    """`action` is `create`, `update`, or empty for either."""
+    name = config.durable_name or config.name
+    if not name:
+        if action == "update":
+            raise UsageError("ConsumerConfig.name is missing: only a consumer with a name can be updated")
+        # Named here and not by the server, so that its name is known whatever happens to the answer.
+        name = secrets.token_hex(8)
+        config = msgspec.structs.replace(config, name=name)
+    request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
+    endpoint = endpoints.CONSUMER_CREATE
+    if config.filter_subject and not config.filter_subjects:
+        # The server insists on it: permissions can be given by filter then (error 10131).
+        endpoint = endpoints.CONSUMER_CREATE_FILTERED
+    answer = await api.call(
+        # Creating it twice is creating it once, so a lost connection need not be told.
+        endpoint._replace(safe=action == "create"),
+        request,
+        stream=stream,
+        consumer=name,
+        subject=config.filter_subject or "",
+    )
+    return ConsumerInfo.from_wire(answer)
+
+
+async def fetch_info(api: API, stream: str, name: str) -> ConsumerInfo:
+    """How a consumer is configured and how far it has come."""
+    return ConsumerInfo.from_wire(await api.call(endpoints.CONSUMER_INFO, stream=stream, consumer=name))
+
+
+async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
+    """Create a consumer where the server expects it: since 2.9 they have names, before only durable ones.
+
+    Raises `ConsumerNameInUse` when there is one of another configuration.
+    """
+    if not _is_older(api.connection.server_info.version, (2, 9)):
+        return await create_or_update(api, stream, config, "create")
+    endpoint = endpoints.CONSUMER_CREATE_UNNAMED
+    if config.durable_name:
+        endpoint = endpoints.CONSUMER_CREATE_DURABLE
+    elif config.name:
+        raise UsageError(
+            f"ConsumerConfig.name={config.name!r} needs server 2.9, this one is older", hint="Use durable"
+        )
+    request = ConsumerCreateRequest(stream_name=stream, config=msgspec.structs.replace(config, name=None))
+    answer = await api.call(endpoint, request, stream=stream, consumer=config.durable_name or "")
+    return ConsumerInfo.from_wire(answer)
+
+
+def _is_older(version: str, than: tuple[int, int]) -> bool:
+    """Whether a server is older. One that says something else is taken for new."""
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) < than
+
+
+async def delete(api: API, stream: str, name: str, *, while_draining: bool = False) -> None:
+    """Delete a consumer."""
+    await api.call(endpoints.CONSUMER_DELETE, stream=stream, consumer=name, while_draining=while_draining)
+
+
+async def ask_to_pause(api: API, stream: str, name: str, until: datetime | float | None) -> PauseResponse:
+    """Pause until a time or for so many seconds; `None` lets the consumer go on."""
+    if isinstance(until, int | float):
+        if until <= 0:
+            raise UsageError(f"until must be more than 0 seconds, not {until!r}")
+        until = datetime.now(UTC) + timedelta(seconds=until)
+    request = PauseRequest(pause_until=until)
+    answer = await api.call(endpoints.CONSUMER_PAUSE, request, stream=stream, consumer=name)
+    return PauseResponse.from_wire(answer)
+
+
+async def ask_to_reset(api: API, stream: str, name: str, sequence: int | None) -> ResetResponse:
+    """Set back to a sequence, or to the one after the acknowledgement floor."""
+    request = ResetRequest(seq=sequence)
+    answer = await api.call(endpoints.CONSUMER_RESET, request, stream=stream, consumer=name)
+    return ResetResponse.from_wire(answer)
+
+
+async def unpin(api: API, stream: str, name: str, group: str) -> None:
+    """Take the pin from the pinned client of a priority group."""
+    await api.call(endpoints.CONSUMER_UNPIN, UnpinRequest(group=group), stream=stream, consumer=name)
+
+
+async def stepdown(api: API, stream: str, name: str, placement: Placement | None) -> None:
+    """Make the leader of a consumer step down."""
+    request = StepdownRequest(placement=placement)
+    await api.call(endpoints.CONSUMER_STEPDOWN, request, stream=stream, consumer=name)

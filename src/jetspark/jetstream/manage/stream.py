@@ -1,0 +1,244 @@
+"""A stream: its state, its messages one by one, its consumers.
+
+Streams are made and found by the context (`context.py`). Messages are read by direct get, from any replica,
+when the stream allows it (`read/direct.py`), else through the stream's leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
+
+from jetspark.errors import UsageError
+from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.manage.consumers import OrderedKeywords
+from jetspark.jetstream.message.stored import StoredMessage, from_frame
+from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
+from jetspark.jetstream.model.requests import (
+    MsgDeleteRequest,
+    MsgGetRequest,
+    PurgeRequest,
+    PurgeResponse,
+    StreamInfoRequest,
+)
+from jetspark.jetstream.model.stream import Placement, StreamConfig
+from jetspark.jetstream.read import direct
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.ordered.pull import OrderedConsumer
+    from jetspark.jetstream.pull.consumer import Consumer
+
+__all__ = ["Stream"]
+
+
+class Stream:
+    """A stream that exists, or did when it was asked for. The methods raise what those of `JetStream` do."""
+
+    def __init__(self, js: JetStream, info: StreamInfo) -> None:
+        self._js = js
+        self._info = info
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._info.config.name
+
+    @property
+    def config(self) -> StreamConfig:
+        """Its configuration, when the server was last asked."""
+        return self._info.config
+
+    @property
+    def cached_info(self) -> StreamInfo:
+        """What the server said when it was last asked. `info()` asks."""
+        return self._info
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    # --- the stream itself
+
+    async def info(self, *, deleted_details: bool = False, subjects_filter: str | None = None) -> StreamInfo:
+        """How it is configured and what it holds.
+
+        `deleted_details` lists the deleted sequences in `state.deleted`, `subjects_filter` counts the
+        messages of each subject that matches in `state.subjects`; both can be large.
+        """
+        wire = None
+        subjects: dict[str, int] = {}
+        while True:
+            request = StreamInfoRequest(
+                deleted_details=deleted_details, subjects_filter=subjects_filter, offset=len(subjects)
+            )
+            page = await self._js.api.call(endpoints.STREAM_INFO, request, stream=self.name)
+            wire = wire or page
+            found = page["state"].get("subjects") or {}
+            subjects |= found
+            if not found or len(subjects) >= page.get("total", 0):
+                break
+        wire["state"]["subjects"] = subjects
+        self._info = StreamInfo.from_wire(wire)
+        return self._info
+
+    async def update(self, config: StreamConfig) -> StreamInfo:
+        """Change it. What `config` leaves out goes back to its default: start from `self.config`."""
+        self._info = (await self._js.update_stream(config)).cached_info
+        return self._info
+
+    async def delete(self) -> None:
+        """Delete it, its messages and its consumers."""
+        await self._js.delete_stream(self.name)
+
+    async def purge(
+        self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
+    ) -> int:
+        """Delete messages, all of them if nothing is given; how many that were.
+
+        Only those of `subject`, which may have wildcards; only those before `sequence`; all but the last
+        `keep`. `sequence` and `keep` exclude each other.
+        """
+        request = PurgeRequest(subject=subject, sequence=sequence, keep=keep)
+        answer = await self._js.api.call(endpoints.STREAM_PURGE, request, stream=self.name)
+        return PurgeResponse.from_wire(answer).purged
+
+    async def seal(self) -> StreamInfo:
+        """Let nothing be stored or deleted any more. There is no way back."""
+        info = await self.info()
+        return await self.update(info.config.replace(sealed=True))
+
+    async def stepdown_leader(self, *, placement: Placement | None = None) -> None:
+        """Make the server that leads it hand over to another; `placement` says to which (2.11)."""
+        await self._js.stepdown_stream_leader(self.name, placement=placement)
+
+    # --- messages
+
+    async def get_message(self, sequence: int) -> StoredMessage:
+        """The message with this sequence. Raises `MessageNotFound`."""
+        request = MsgGetRequest(seq=_at_least_1("sequence", sequence))
+        return await direct.get(self._js.api, self.config, request)
+
+    async def get_last_message(self, subject: str) -> StoredMessage:
+        """The last message whose subject matches. Raises `MessageNotFound`."""
+        return await direct.get(self._js.api, self.config, MsgGetRequest(last_by_subj=subject))
+
+    async def get_next_message(self, subject: str, *, sequence: int = 1) -> StoredMessage:
+        """The first message from `sequence` on whose subject matches. Raises `MessageNotFound`."""
+        request = MsgGetRequest(seq=_at_least_1("sequence", sequence), next_by_subj=subject)
+        return await direct.get(self._js.api, self.config, request)
+
+    async def get_messages(
+        self,
+        sequence: int | None = None,
+        *,
+        subject: str | None = None,
+        start_time: datetime | None = None,
+        batch: int | None = None,
+        max_bytes: int | None = None,
+    ) -> AsyncIterator[StoredMessage]:
+        """Many messages in order, read without a consumer. Server 2.11, and the stream must `allow_direct`.
+
+        From `sequence` or `start_time` on, or from the first; only those whose subject matches `subject`; at
+        most `batch` messages and about `max_bytes` bytes, or everything there is. When the connection
+        breaks it goes on where it was.
+
+        Raises `UsageError` when the stream allows no direct gets, `Timeout` when nothing arrives.
+        """
+        if sequence is not None and start_time is not None:
+            raise UsageError("sequence and start_time exclude each other: give one of them")
+        request = MsgGetRequest(
+            seq=_at_least_1("sequence", sequence) or (1 if start_time is None else None),
+            start_time=start_time,
+            next_by_subj=subject,
+            batch=_at_least_1("batch", batch),
+            max_bytes=_at_least_1("max_bytes", max_bytes),
+        )
+        async for message in self._read(request):
+            yield message
+
+    async def get_last_messages(
+        self,
+        subjects: str | Iterable[str],
+        *,
+        up_to_sequence: int | None = None,
+        up_to_time: datetime | None = None,
+        batch: int | None = None,
+    ) -> AsyncIterator[StoredMessage]:
+        """The last message of each subject that matches, in the order of the stream, all of one moment.
+
+        Up to and with `up_to_sequence`, or before `up_to_time`, else as it is; at most `batch` messages.
+        Server 2.11, and the stream must `allow_direct`.
+
+        Raises `StatusError` 413 when more than 1024 subjects match, and what `get_messages` raises.
+        """
+        if up_to_sequence is not None and up_to_time is not None:
+            raise UsageError("up_to_sequence and up_to_time exclude each other: give one of them")
+        request = MsgGetRequest(
+            multi_last=[subjects] if isinstance(subjects, str) else list(subjects),
+            up_to_seq=up_to_sequence,
+            up_to_time=up_to_time,
+            batch=_at_least_1("batch", batch),
+        )
+        if not request.multi_last:
+            raise UsageError("subjects must not be empty; '>' stands for all")
+        async for message in self._read(request):
+            yield message
+
+    async def _read(self, request: MsgGetRequest) -> AsyncIterator[StoredMessage]:
+        async with aclosing(direct.batches(self._js.api, self.name, request)) as batches:
+            async for frames in batches:
+                for frame in frames:
+                    yield from_frame(frame)
+
+    async def delete_message(self, sequence: int) -> None:
+        """Delete a message. Raises `MessageNotFound`, `StreamSealed`."""
+        request = MsgDeleteRequest(seq=sequence, no_erase=True)
+        await self._js.api.call(endpoints.MSG_DELETE, request, stream=self.name)
+
+    async def secure_delete_message(self, sequence: int) -> None:
+        """Delete a message and overwrite it with random bytes, which takes longer."""
+        request = MsgDeleteRequest(seq=sequence)
+        await self._js.api.call(endpoints.MSG_DELETE, request, stream=self.name)
+
+    # --- consumers
+
+    async def create_consumer(self, config: ConsumerConfig) -> Consumer:
+        """Create a consumer; see `JetStream.create_consumer`."""
+        return await self._js.create_consumer(self.name, config)
+
+    async def update_consumer(self, config: ConsumerConfig) -> Consumer:
+        """Change a consumer; see `JetStream.update_consumer`."""
+        return await self._js.update_consumer(self.name, config)
+
+    async def create_or_update_consumer(self, config: ConsumerConfig) -> Consumer:
+        """Make sure that there is a consumer of this configuration."""
+        return await self._js.create_or_update_consumer(self.name, config)
+
+    async def get_consumer(self, name: str) -> Consumer:
+        """A consumer that exists. Raises `ConsumerNotFound`."""
+        return await self._js.get_consumer(self.name, name)
+
+    async def delete_consumer(self, name: str) -> None:
+        """Delete a consumer. Raises `ConsumerNotFound`."""
+        await self._js.delete_consumer(self.name, name)
+
+    def consumers(self) -> AsyncIterator[ConsumerInfo]:
+        """All its consumers."""
+        return self._js.consumers(self.name)
+
+    def consumer_names(self) -> AsyncIterator[str]:
+        """The names of all its consumers."""
+        return self._js.consumer_names(self.name)
+
+    async def ordered_consumer(self, **options: Unpack[OrderedKeywords]) -> OrderedConsumer:
+        """Read it in order and without gaps; options as for `JetStream.ordered_consumer`."""
+        return await self._js.ordered_consumer(self.name, **options)
+
+
+def _at_least_1(argument: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise UsageError(f"{argument} must be at least 1, not {value!r}")
+    return value

@@ -1,0 +1,187 @@
+"""A message that a consumer delivered: its metadata and its acknowledgements.
+
+An acknowledgement is a few bytes to the message's reply subject. It is queued with whatever else is
+written in this turn of the loop: no task, no await. After a terminal one all further ones are ignored;
+on a consumer without acknowledgements all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Generator, Iterable
+from typing import Final
+
+from jetspark.core.message import Msg
+from jetspark.errors import Error, NoResponders, UsageError
+from jetspark.jetstream.message.metadata import Metadata, parse_metadata
+from jetspark.jetstream.model.base import to_ns
+from jetspark.jetstream.model.consumer import AckPolicy
+from jetspark.jetstream.model.requests import PullRequest
+
+__all__ = ["Batch", "JetStreamMsg", "ack_all", "ack_frame", "nak_body", "term_body"]
+
+ACK: Final = b"+ACK"
+NAK: Final = b"-NAK"
+IN_PROGRESS: Final = b"+WPI"
+NEXT: Final = b"+NXT"
+TERM: Final = b"+TERM"
+
+
+class JetStreamMsg(Msg, gc=False, eq=False):
+    """A message that a consumer delivered."""
+
+    # Set when nothing more is to be said to the server: a terminal acknowledgement was sent, or the
+    # consumer wants none.
+    _settled: bool
+
+    @property
+    def metadata(self) -> Metadata:
+        """Stream, consumer, sequences, deliveries, time; parsed at each access.
+
+        Raises `NotJetStreamMessage` when the message has no acknowledgement subject.
+        """
+        return parse_metadata(self._frame.reply)
+
+    @property
+    def settled(self) -> bool:
+        """Whether further acknowledgements would be ignored."""
+        return self._settled
+
+    def ack(self) -> Awaitable[None]:
+        """It is done. Awaiting the result, which is optional, waits for back-pressure."""
+        # The hot one of its kind: `_settle(ACK)` without the calls in between.
+        if self._settled:
+            return self._connection.session.outbox.done
+        reply = self._frame.reply
+        if not reply:
+            self._reply_to_ack()
+        written = self._connection.write(b"PUB %b 4\r\n+ACK\r\n" % reply)
+        self._settled = True
+        return written
+
+    def nak(self, delay: float | None = None) -> Awaitable[None]:
+        """It could not be done: deliver it again, at once or after `delay` seconds."""
+        return self._settle(nak_body(delay))
+
+    def term(self, reason: str = "") -> Awaitable[None]:
+        """It can never be done: do not deliver it again. `reason` goes into the server's advisory."""
+        return self._settle(term_body(reason))
+
+    def in_progress(self) -> Awaitable[None]:
+        """It takes longer: start the server's `ack_wait` anew."""
+        if self._settled:
+            return self._connection.session.outbox.done
+        return self._send(IN_PROGRESS)
+
+    async def ack_sync(self, timeout: float | None = None) -> None:
+        """Acknowledge and wait until the server has confirmed it (double ack).
+
+        Raises `Timeout` after `timeout` seconds, by default the connection's `request_timeout`, and
+        `NoResponders` when the consumer is gone. The message can be acknowledged again then.
+        """
+        if self._settled:
+            return
+        try:
+            await self._connection.request(self._reply_to_ack(), ACK, timeout=timeout)
+        except NoResponders:
+            raise NoResponders(
+                "the acknowledgement reached no consumer: it was deleted, or has no leader",
+                hint="The message may be delivered again",
+            ) from None
+        self._settled = True
+
+    async def ack_next(self, expires: float = 5.0) -> JetStreamMsg | None:
+        """Acknowledge and pull the next message in one packet; None when none comes within `expires` seconds.
+
+        Ignored, with None, when the message was settled before.
+        """
+        from jetspark.jetstream.pull.fetch import Fetch, PullTarget  # noqa: PLC0415 - fetch.py makes messages
+
+        if self._settled:
+            return None
+        target = PullTarget(self._connection, self._reply_to_ack(), AckPolicy.EXPLICIT, verb=NEXT + b" ")
+        fetch = Fetch(target, PullRequest(batch=1, expires=expires))
+        self._settled = True
+        batch = await fetch.run()
+        return batch[0] if batch else None
+
+    def _settle(self, kind: bytes) -> Awaitable[None]:
+        if self._settled:
+            return self._connection.session.outbox.done
+        written = self._send(kind)
+        self._settled = True
+        return written
+
+    def _send(self, kind: bytes) -> Awaitable[None]:
+        return self._connection.write(ack_frame(self._frame.reply, kind))
+
+    def _reply_to_ack(self) -> str:
+        parse_metadata(self._frame.reply)
+        return self.reply
+
+
+def nak_body(delay: float | None) -> bytes:
+    """What says that a message could not be done. Raises `UsageError`."""
+    if delay is None:
+        return NAK
+    if delay < 0:
+        raise UsageError(f"delay must not be negative, not {delay!r}")
+    return b'-NAK {"delay": %d}' % to_ns(delay)
+
+
+def term_body(reason: str) -> bytes:
+    """What says that a message can never be done. Raises `UsageError`."""
+    if not reason:
+        return TERM
+    if "\r" in reason or "\n" in reason:
+        raise UsageError(f"reason has a line break in it: {reason!r}")
+    return TERM + b" " + reason.encode()
+
+
+def ack_frame(reply: bytes, kind: bytes) -> bytes:
+    """An acknowledgement to write. Raises `NotJetStreamMessage`."""
+    if not reply.startswith(b"$JS.ACK."):
+        parse_metadata(reply)
+    return b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind)
+
+
+class Batch(list[JetStreamMsg]):
+    """What a fetch brought: a list of messages that can be acknowledged in one call.
+
+    `error` is what ended the fetch early, when something had arrived before; without messages it is raised.
+    """
+
+    def __init__(self, messages: Iterable[JetStreamMsg] = (), error: Error | None = None) -> None:
+        super().__init__(messages)
+        self.error = error
+
+    def ack(self) -> Awaitable[None]:
+        """Acknowledge all of them with one write. Awaiting the result, which is optional, waits for
+        back-pressure.
+        """
+        return ack_all(self)
+
+
+class _Nothing:
+    """What awaiting an acknowledgement of nothing is."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+def ack_all(messages: Iterable[JetStreamMsg]) -> Awaitable[None]:
+    """Acknowledge many messages of one connection with one write; settled ones are left out.
+
+    Awaiting the result, which is optional, waits for back-pressure. Raises `NotJetStreamMessage` when one of
+    them cannot be acknowledged; then none is.
+    """
+    pending = [message for message in messages if not message._settled]
+    if not pending:
+        return _Nothing()
+    replies = [message._frame.reply for message in pending]
+    if not all(replies):
+        parse_metadata(b"")
+    frames = b"".join([b"PUB %b 4\r\n+ACK\r\n" % reply for reply in replies])
+    written = pending[0]._connection.write(frames)
+    for message in pending:
+        message._settled = True
+    return written

@@ -1,0 +1,297 @@
+"""Ordered consumers: every message of a stream, once, in order, whatever happens on the way.
+
+Behind one stands a row of short-lived pull consumers on the server (`chain.py`), one at a time: no
+acknowledgements, one replica, in memory. When a message is missing, or the consumer, its leader or the
+connection is gone, the next one of the row goes on behind the last message that was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Unpack
+
+from jetspark.errors import (
+    BadRequest,
+    Error,
+    NoResponders,
+    Timeout,
+    UsageError,
+)
+from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
+from jetspark.jetstream.message.status import OnConsume, Status
+from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.model.requests import PullRequest
+from jetspark.jetstream.ordered.chain import FIRST_BACK_OFF as _FIRST_BACK_OFF
+from jetspark.jetstream.ordered.chain import LAST_BACK_OFF as _LAST_BACK_OFF
+from jetspark.jetstream.ordered.chain import Row, is_final
+from jetspark.jetstream.pull.buffer import OnError, Puller
+from jetspark.jetstream.pull.consumer import fetch_request
+from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget, is_status, shortened
+from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
+from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.subjects import check_name
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+
+__all__ = ["OrderedConsumer"]
+
+#: ADR-17: seconds of disuse after which the server deletes a consumer of the row.
+_INACTIVE_THRESHOLD: Final = 300.0
+_HEARTBEAT: Final = 5.0
+#: Seconds before a fetch tries the next consumer, and that it may take longer than it should.
+_RETRY_WAIT: Final = 0.25
+_GRACE: Final = 0.75
+
+_data = attrgetter("data")
+
+
+class OrderedConsumer:
+    """Reads a stream from a point on, in order and without gaps. Made by `ordered_consumer`."""
+
+    def __init__(
+        self,
+        js: JetStream,
+        stream: str,
+        *,
+        filter_subjects: Sequence[str] | str = (),
+        deliver_policy: DeliverPolicy | str | None = None,
+        opt_start_seq: int | None = None,
+        opt_start_time: datetime | None = None,
+        replay_policy: ReplayPolicy | str = ReplayPolicy.INSTANT,
+        headers_only: bool = False,
+        inactive_threshold: float = _INACTIVE_THRESHOLD,
+        name_prefix: str | None = None,
+    ) -> None:
+        check_name(stream, "stream")
+        prefix = check_name(name_prefix, "name_prefix") if name_prefix else f"ordered_{secrets.token_hex(6)}"
+        subjects = [filter_subjects] if isinstance(filter_subjects, str) else list(filter_subjects)
+        if deliver_policy is None:
+            if opt_start_seq is not None and opt_start_time is not None:
+                raise UsageError("opt_start_seq and opt_start_time exclude each other")
+            deliver_policy = DeliverPolicy.ALL
+            if opt_start_seq is not None:
+                deliver_policy = DeliverPolicy.BY_START_SEQUENCE
+            elif opt_start_time is not None:
+                deliver_policy = DeliverPolicy.BY_START_TIME
+        self._js = js
+        self.stream_name = stream
+        self._row = Row(
+            js,
+            stream,
+            ConsumerConfig(
+                ack_policy=AckPolicy.NONE,
+                deliver_policy=deliver_policy,
+                opt_start_seq=opt_start_seq,
+                opt_start_time=opt_start_time,
+                filter_subject=subjects[0] if len(subjects) == 1 else None,
+                filter_subjects=subjects if len(subjects) > 1 else [],
+                replay_policy=replay_policy,
+                headers_only=headers_only,
+                inactive_threshold=inactive_threshold,
+                max_deliver=1,
+                mem_storage=True,
+                num_replicas=1,
+            ),
+            prefix,
+        )
+        self._target: PullTarget | None = None
+        self._leftover = Leftover()
+
+    @property
+    def cached_info(self) -> ConsumerInfo | None:
+        """The consumer that currently stands behind it, as it was created; None when there is none."""
+        return self._row.info
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence of the stream that arrived; 0 before the first message."""
+        return self._row.last_sequence
+
+    def __repr__(self) -> str:
+        return f"<OrderedConsumer {self.stream_name} after {self.last_sequence}>"
+
+    async def fetch(
+        self,
+        max_messages: int | None = None,
+        *,
+        max_bytes: int | None = None,
+        expires: float = 5.0,
+        idle_heartbeat: float | None = None,
+    ) -> Batch:
+        """Up to `max_messages` messages, or `max_bytes` bytes of them; what comes within `expires` seconds.
+
+        Whatever happens to the consumer meanwhile, the next message is the one after the last.
+        """
+        request = fetch_request(max_messages, max_bytes, expires=expires, idle_heartbeat=idle_heartbeat)
+        return await self._fetch(request, expires)
+
+    async def fetch_no_wait(self, max_messages: int) -> Batch:
+        """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
+        if max_messages < 1:
+            raise UsageError(f"max_messages must be at least 1, not {max_messages}")
+        return await self._fetch(PullRequest(batch=max_messages, no_wait=True), self._js.timeout)
+
+    async def next(self, expires: float = 5.0) -> JetStreamMsg | None:
+        """The next message, or None when none comes within `expires` seconds."""
+        batch = await self.fetch(1, expires=expires)
+        return batch[0] if batch else None
+
+    def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:
+        """An endless iterator over a buffer that refills itself; options as for `Consumer.messages`."""
+        return Messages(self._puller(options, on_error))
+
+    async def consume(
+        self,
+        handler: Handler,
+        *,
+        on_error: OnError | None = None,
+        **options: Unpack[PullKeywords],
+    ) -> Consuming:
+        """Call `handler` with every message, one after the other; options as for `Consumer.consume`."""
+        puller = self._puller(options, on_error)
+        await puller.start()
+        return Consuming(puller, handler, concurrency=1)
+
+    async def delete(self) -> None:
+        """Delete the consumer on the server. Reading on creates the next one."""
+        self._target = None
+        self._row.drop()
+
+    def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
+        self._row.check_free()
+        self._target = None
+        options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
+        nowhere = PullTarget(self._js.connection, "", AckPolicy.NONE)
+        return _OrderedPuller(self._row, nowhere, PullOptions(**options), on_error)
+
+    async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
+        """Fetch from the current consumer; when it brings only an error, from the next, if time is left."""
+        self._row.check_free()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline + _GRACE):
+                    if self._target is None:
+                        self._leftover = Leftover()
+                        self._target = await self._row.next_target()
+                    if request.expires is not None:
+                        request = request.replace(**shortened(request, max(deadline - loop.time(), 0.01)))
+                    batch = await Fetch(self._target, request, leftover=self._leftover).run(seconds)
+            except TimeoutError as error:
+                self._target = None
+                if isinstance(error, Error):
+                    raise
+                raise Timeout(f"no consumer could be had on {self.stream_name} within {seconds} s") from None
+            except Error as error:
+                self._target = None
+                if is_final(error) or loop.time() + _RETRY_WAIT >= deadline:
+                    raise
+                await asyncio.sleep(_RETRY_WAIT)
+                continue
+            frames, whole = self._row.accept([message._frame for message in batch])
+            if not whole or batch.error is not None:
+                self._target = None
+            if frames or whole or loop.time() >= deadline:
+                return Batch(self._target_messages(frames))
+
+    def _target_messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
+        return [JetStreamMsg(frame, self._js.connection, True) for frame in frames]
+
+
+class _OrderedPuller(Puller):
+    """A puller that goes on with the next consumer of the row where another one would report and repeat."""
+
+    def __init__(self, row: Row, nowhere: PullTarget, options: PullOptions, on_error: OnError | None) -> None:
+        super().__init__(nowhere, options, on_error)
+        self._row = row
+        self._advancing: asyncio.Task[None] | None = None
+        # Seconds before the next consumer is created; none when the last one was seen to work.
+        self._wait = 0.0
+
+    async def start(self) -> None:
+        """Create the first consumer. Raises what that raises."""
+        self._row.check_free()
+        self._row.pulling = True
+        try:
+            self.target = await self._row.next_target()
+        except BaseException:
+            self._row.pulling = False
+            raise
+        await super().start()
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Drop what old consumers send; advance when something is missing."""
+        statuses: list[MsgFrame] = []
+        if not all(map(_data, frames)):  # A status has no payload.
+            statuses = [frame for frame in frames if is_status(frame)]
+            frames = [frame for frame in frames if not is_status(frame)]
+        accepted, whole = self._row.accept(frames)
+        if accepted:
+            self._wait = 0.0
+        super().deliver(statuses + accepted)
+        if not whole:
+            self._restart()
+
+    def reconnected(self) -> None:
+        """Go on with the next consumer, at once: the last one may be gone with its server."""
+        self._wait = 0.0
+        self._arrived.wake()
+        super().reconnected()
+
+    def _restart(self) -> None:
+        self._pull.forget()
+        if self._asking and self._advancing is None:
+            self._advancing = self._background(self._advance())
+
+    def _ask(self) -> None:
+        if self._advancing is None:
+            super()._ask()
+
+    def _on_status(self, status: Status, token: int) -> None:
+        gone = status.on_consume is OnConsume.END or isinstance(status.error, NoResponders)
+        if gone and not isinstance(status.error, BadRequest):
+            if self._pull.ended(token, None):
+                self._restart()
+        else:
+            self._wait = 0.0
+            super()._on_status(status, token)
+
+    async def _advance(self) -> None:
+        while self._asking:
+            if self._wait and await self._arrived.wait(self._wait):
+                continue  # It was stopped, or the connection is back.
+            self._wait = min(max(2 * self._wait, _FIRST_BACK_OFF), _LAST_BACK_OFF)
+            try:
+                self.target = await self._row.next_target()
+            except Error as error:
+                if is_final(error):
+                    self._finish(error)
+                    return
+                self.notify(error)
+            else:
+                break
+        self._advancing = None
+        if self.over:
+            self._row.drop()  # It was made while the user stopped.
+        else:
+            self._ask()
+
+    def _give_back(self) -> None:
+        """Whoever reads next goes on with what is unread."""
+        if self._unread:
+            self._row.rewind(self._unread[0])
+            self._unread.clear()
+
+    def _finish(self, error: Error | None) -> None:
+        super()._finish(error)
+        self._row.pulling = False
+        if not self.target.connection.closed:
+            self._row.drop()

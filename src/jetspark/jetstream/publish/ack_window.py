@@ -1,0 +1,180 @@
+"""The messages of a publisher that have no outcome yet, and where each of them is. No I/O, no clock.
+
+`waiting` to be sent; `sent` and not answered; or in `retry`, when nobody took it or it is unknown whether
+somebody did. The first two are in the order in which the messages were published, and everything in `waiting`
+is newer than the rest. Times are those of the event loop, and are given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections import deque
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TypeAlias
+
+import msgspec
+
+from jetspark.errors import Error, OutboundBufferFull
+from jetspark.jetstream.model.requests import PubAck
+
+__all__ = ["Message", "Outcome", "Window"]
+
+#: Where an acknowledgement goes: to a task, or to a thread.
+Outcome: TypeAlias = asyncio.Future[PubAck] | concurrent.futures.Future[PubAck]
+
+_number = attrgetter("number")
+
+
+class Message(msgspec.Struct, eq=False, gc=False):
+    """A message without an outcome. Nothing it holds refers to it, so it is none of the collector's work."""
+
+    number: int
+    subject: str
+    #: None for the one that its number gives it.
+    msg_id: str | None
+    frame: bytes
+    future: Outcome
+    #: When it fails.
+    deadline: float
+    #: When it was last sent.
+    sent_at: float
+    #: Whether it was sent before, and nobody knows what came of it.
+    unknown: bool = False
+    #: Why the stream refused it, while the stream is asked whether it stored an earlier try.
+    refusal: Error | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of headers and payload: what `max_payload` is about."""
+        return int(self.frame[: self.frame.index(b"\r\n")].rpartition(b" ")[2])
+
+
+class Window:
+    """Up to `max_pending` messages are sent, and up to `max_buffered_bytes` of others wait."""
+
+    __slots__ = (
+        "ack_timeout",
+        "max_buffered_bytes",
+        "max_pending",
+        "retry",
+        "sent",
+        "waiting",
+        "waiting_bytes",
+    )
+
+    def __init__(self, max_pending: int, max_buffered_bytes: int, ack_timeout: float) -> None:
+        self.max_pending = max_pending
+        self.max_buffered_bytes = max_buffered_bytes
+        self.ack_timeout = ack_timeout
+        self.waiting: deque[Message] = deque()
+        self.waiting_bytes = 0
+        #: By token, which is the number in the reply subject.
+        self.sent: dict[bytes, Message] = {}
+        self.retry: list[Message] = []
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a new message could be sent at once."""
+        return not self.waiting and len(self.sent) < self.max_pending
+
+    @property
+    def can_send(self) -> bool:
+        """Whether a message that waits can be sent."""
+        return bool(self.waiting) and len(self.sent) < self.max_pending
+
+    def oldest(self) -> int | None:
+        """The number of the oldest message; None when there is none."""
+        fronts = [next(iter(self.sent.values()))] if self.sent else []
+        if self.waiting:
+            fronts.append(self.waiting[0])
+        return min(map(_number, [*fronts, *self.retry]), default=None)
+
+    def enqueue(self, message: Message) -> None:
+        """Let a new message wait. Raises `OutboundBufferFull`."""
+        if self.waiting_bytes + len(message.frame) > self.max_buffered_bytes:
+            raise OutboundBufferFull(
+                f"{self.waiting_bytes} bytes wait for room in the window, {self.max_buffered_bytes} may",
+                hint="Use `await send(...)`, which waits for room, or raise `max_buffered_bytes`",
+            )
+        self.waiting.append(message)
+        self.waiting_bytes += len(message.frame)
+
+    def take(self, now: float) -> Message:
+        """The next message, which is sent now."""
+        message = self.waiting.popleft()
+        self.waiting_bytes -= len(message.frame)
+        message.sent_at = now
+        self.sent[b"%d" % message.number] = message
+        return message
+
+    def send_again(self, messages: Iterable[Message]) -> None:
+        """These were answered, and have been sent again with a question."""
+        everything = sorted([*self.sent.values(), *messages], key=_number)
+        self.sent = {b"%d" % message.number: message for message in everything}
+
+    def lose(self, messages: Iterable[Message]) -> None:
+        """These were sent, and it is unknown what came of them."""
+        for message in messages:
+            del self.sent[b"%d" % message.number]
+            message.unknown = True
+            self.retry.append(message)
+
+    def requeue(self) -> None:
+        """Let what is to be sent again wait before everything else."""
+        self.retry.sort(key=_number, reverse=True)
+        self.waiting.extendleft(self.retry)
+        self.waiting_bytes += sum(len(message.frame) for message in self.retry)
+        self.retry = []
+
+    def expire(self, now: float, *, answered_at: float, answered: int) -> tuple[list[Message], list[Message]]:
+        """Remove what is too late, and `lose` what was not answered in time; returns both.
+
+        While the server answers, at `answered_at` message number `answered`, it is only slow: lost is what is
+        older than that.
+        """
+        silent = answered_at + self.ack_timeout <= now
+        late, lost = [], []
+        for message in self.sent.values():
+            if message.deadline <= now:
+                late.append(message)
+            elif message.sent_at + self.ack_timeout > now:
+                break
+            elif silent or message.number < answered:
+                lost.append(message)
+        for message in late:
+            del self.sent[b"%d" % message.number]
+        self.lose(lost)
+        late += [message for message in self.retry if message.deadline <= now]
+        self.retry = [message for message in self.retry if message.deadline > now]
+        while self.waiting and self.waiting[0].deadline <= now:
+            late.append(self.waiting.popleft())
+            self.waiting_bytes -= len(late[-1].frame)
+        return late, lost
+
+    def next_check(self, now: float) -> float | None:
+        """When to call `expire` again; None when there is nothing."""
+        soon = now + self.ack_timeout / 4
+        times = [soon] if self.retry else []
+        if self.sent:
+            first = next(iter(self.sent.values()))
+            times += [first.deadline, max(first.sent_at + self.ack_timeout, soon)]
+        if self.waiting:
+            times.append(self.waiting[0].deadline)
+        return min(times, default=None)
+
+    def remove(self, concerned: Callable[[Message], bool]) -> list[Message]:
+        """Remove and return what is not under way and `concerned`."""
+        removed = [message for message in (*self.retry, *self.waiting) if concerned(message)]
+        if removed:
+            self.retry = [message for message in self.retry if not concerned(message)]
+            self.waiting = deque(message for message in self.waiting if not concerned(message))
+            self.waiting_bytes = sum(len(message.frame) for message in self.waiting)
+        return sorted(removed, key=_number)
+
+    def clear(self) -> list[Message]:
+        """Remove and return everything."""
+        everything = sorted([*self.sent.values(), *self.retry, *self.waiting], key=_number)
+        self.sent, self.retry, self.waiting, self.waiting_bytes = {}, [], deque(), 0
+        return everything

@@ -1,0 +1,221 @@
+"""Atomic batches: messages of which a stream stores all, in order and without others between, or none.
+
+Server 2.12, and a stream with `allow_atomic`. A batch has an id, each of its messages a number, and the last
+one says that it is the last. The first is sent as a request, so that a stream that takes no batches says so
+at once; the others are checked when the last has arrived. A batch without its last message is forgotten by
+the server after 10 seconds.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
+
+from jetspark.core.payload import as_bytes, too_large
+from jetspark.errors import (
+    BatchPublishError,
+    ConnectionLost,
+    Error,
+    Timeout,
+    UsageError,
+)
+from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
+from jetspark.jetstream.publish.headers import Expectations, check_seconds, compose_headers
+from jetspark.jetstream.publish.one import TEMPORARY, attempt_for
+from jetspark.wire.headers import HeadersLike, encode_headers
+from jetspark.wire.subjects import check_subject
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.api import API
+
+__all__ = ["MAX_MESSAGES", "AtomicBatch"]
+
+#: The server refuses more.
+MAX_MESSAGES: Final = 1000
+_ID: Final = "Nats-Batch-Id"
+_SEQUENCE: Final = "Nats-Batch-Sequence"
+_COMMIT: Final = "Nats-Batch-Commit"
+#: The server has not got all of the batch: the leader has changed, or the connection broke.
+_INCOMPLETE: Final = 10176
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+
+
+class _Message(NamedTuple):
+    subject: str
+    data: bytes
+    fields: dict[str, list[str]]
+
+
+class AtomicBatch:
+    """Messages that a stream stores together or not at all. Made by `js.atomic_batch`; a context manager.
+
+    Leaving the context commits, unless nothing was added or `commit` was called; when the body raises,
+    nothing is sent. A `commit` that raises has stored nothing and may be called again, except that after
+    `ConnectionLost` and `Timeout` it is unknown. If its messages have ids it may be called again even then:
+    a stream that has one of the ids refuses the whole batch with `BatchPublishError` 10201, so nothing is
+    stored twice.
+    """
+
+    def __init__(self, api: API, *, timeout: float | None = None, retry_for: float = 15.0) -> None:
+        self._api = api
+        self._timeout = api.timeout if timeout is None else timeout
+        self._retry_for = retry_for
+        check_seconds("timeout", self._timeout)
+        check_seconds("retry_for", retry_for, least=0.0)
+        self._messages: list[_Message] = []
+        #: Whether `commit` was called, and whether its last try has come to the last message.
+        self._tried = False
+        self._finishing = False
+        #: The acknowledgement of the batch; None until it is committed.
+        self.ack: PubAck | None = None
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def add(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: HeadersLike | None = None,
+        msg_id: str | None = None,
+        **expectations: Unpack[Expectations],
+    ) -> None:
+        """Add a message. It is sent by `commit`.
+
+        Raises `UsageError` for what cannot be sent, for more than 1000 messages, and after `commit`;
+        `MaxPayloadError`. All subjects must belong to the same stream. `expected_last_sequence` is for the
+        first message only, and the server takes no `expected_last_msg_id` in a batch.
+        """
+        self._raise_if_committed()
+        if len(self._messages) >= MAX_MESSAGES:
+            raise UsageError(
+                f"a batch has at most {MAX_MESSAGES} messages", hint="Commit it, and begin another"
+            )
+        check_subject(subject)
+        data = as_bytes(data)
+        fields = compose_headers(headers, msg_id, expectations)
+        for name in fields:
+            if name.lower().startswith("nats-batch-"):
+                raise UsageError(f"headers: {name!r} is set by the batch itself")
+        message = _Message(subject, data, fields)
+        size = len(encode_headers(_numbered(message, "x" * 22, MAX_MESSAGES, last=True))) + len(data)
+        max_payload = self._api.connection.max_payload
+        if size > max_payload:
+            raise too_large(size, max_payload)
+        self._messages.append(message)
+
+    async def commit(self) -> PubAck:
+        """Publish the batch and return its acknowledgement: the last sequence, `batch_id`, `batch_size`.
+
+        Tried again for `retry_for` seconds while nobody answers, and when the connection breaks or the leader
+        changes before the last message was sent.
+
+        Raises `BatchPublishError` with the reason, `WrongLastSequence` and other `APIError` when the stream
+        refuses the batch, `NoStreamForSubject`, `NoResponders`; `UsageError` without messages, and after it
+        has succeeded. After `ConnectionLost` and `Timeout` the hint says whether the batch may be stored.
+        """
+        self._raise_if_committed()
+        if not self._messages:
+            raise UsageError("the batch has no messages")
+        self._check_server()
+        self._tried = True
+        subject = self._messages[0].subject
+        self.ack = await attempt_for(self._api, subject, self._attempt, self._passes, self._retry_for)
+        return self.ack
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._messages and not self._tried:
+            await self.commit()
+
+    async def _attempt(self) -> PubAck:
+        """One try, under an id of its own: the server may still have a part of the one before."""
+        self._finishing = False
+        batch_id = secrets.token_urlsafe(16)
+        if len(self._messages) > 1:
+            hint = "Nothing of the batch is stored"
+            try:
+                answer = await self._request(self._messages[0], batch_id, 1)
+            except Timeout as error:
+                subject = self._messages[0].subject
+                raise Timeout(
+                    f"the stream of {subject!r} did not answer within {self._timeout} s", hint=hint
+                ) from error
+            except ConnectionLost as error:
+                raise ConnectionLost("the connection broke at the beginning of a batch", hint=hint) from error
+            if answer:
+                raise _stored_singly(parse_pub_ack(answer))
+        for number, message in enumerate(self._messages[1:-1], start=2):
+            headers = _numbered(message, batch_id, number)
+            await self._api.connection.publish(message.subject, message.data, headers=headers)
+        return await self._finish(batch_id)
+
+    async def _finish(self, batch_id: str) -> PubAck:
+        self._finishing = True
+        size = len(self._messages)
+        hint = "Whether it is stored is unknown. Publish it again only if its messages have ids"
+        try:
+            ack = parse_pub_ack(await self._request(self._messages[-1], batch_id, size, last=True))
+        except Timeout as error:
+            raise Timeout(f"the batch was not acknowledged within {self._timeout} s", hint=hint) from error
+        except ConnectionLost as error:
+            raise ConnectionLost(
+                "the connection broke before the batch was acknowledged", hint=hint
+            ) from error
+        if ack.batch_id != batch_id or ack.batch_size != size:
+            raise _stored_singly(ack)
+        return ack
+
+    async def _request(self, message: _Message, batch_id: str, number: int, *, last: bool = False) -> bytes:
+        answer = await self._api.connection.request(
+            message.subject,
+            message.data,
+            headers=_numbered(message, batch_id, number, last=last),
+            timeout=self._timeout,
+        )
+        return answer.data
+
+    def _passes(self, error: Error) -> bool:
+        """Whether nothing is stored, and the next try may succeed."""
+        if isinstance(error, ConnectionLost):
+            return not self._finishing
+        incomplete = isinstance(error, BatchPublishError) and error.err_code == _INCOMPLETE
+        return incomplete or isinstance(error, TEMPORARY)
+
+    def _raise_if_committed(self) -> None:
+        if self.ack is not None:
+            raise UsageError("the batch is committed already", hint="Begin another with js.atomic_batch()")
+
+    def _check_server(self) -> None:
+        """An older server would store each message by itself."""
+        version = self._api.connection.server_info.version
+        found = _VERSION.match(version)
+        if found is not None and (int(found[1]), int(found[2])) < (2, 12):
+            raise BatchPublishError(
+                f"the server is a {version}, which has no atomic batches",
+                description="atomic publish is not supported",
+                hint="They came with nats-server 2.12",
+            )
+
+
+def _numbered(message: _Message, batch_id: str, number: int, *, last: bool = False) -> dict[str, list[str]]:
+    fields = {**message.fields, _ID: [batch_id], _SEQUENCE: [str(number)]}
+    return {**fields, _COMMIT: ["1"]} if last else fields
+
+
+def _stored_singly(ack: PubAck) -> BatchPublishError:
+    """For a server that leads the stream and does not know batches, though the one connected to does."""
+    return BatchPublishError(
+        f"the server of stream {ack.stream} has no atomic batches: "
+        f"one of the messages was stored by itself, as sequence {ack.sequence}",
+        description="atomic publish is not supported",
+        stream=ack.stream,
+        hint="They came with nats-server 2.12",
+    )

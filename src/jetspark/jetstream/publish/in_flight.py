@@ -1,0 +1,403 @@
+"""What a publisher has under way: it is written, answered, repeated, given up. No user sees this.
+
+```
+open --- nobody answers, no answer in time, disconnected ---> recovering
+  ^      (nothing new is sent; what is under way is awaited)      |
+  '---- one message, the oldest, was answered: all others --------'
+```
+
+So messages go out in the order in which they came, and those to be repeated first. Nothing is written while
+the connection is down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from jetspark.core.payload import too_large
+from jetspark.core.receiver import Receiver
+from jetspark.core.signal import Signal
+from jetspark.errors import (
+    ConnectionClosed,
+    Error,
+    NoResponders,
+    NoStreamForSubject,
+    PublishError,
+    Timeout,
+    WrongLastMsgId,
+    WrongLastSequence,
+)
+from jetspark.jetstream.model.requests import parse_pub_ack
+from jetspark.jetstream.publish.ack_window import Message, Outcome, Window
+from jetspark.jetstream.publish.headers import stored_before_headers
+from jetspark.jetstream.publish.one import (
+    MAX_RETRY_WAIT,
+    RETRY_WAIT,
+    TEMPORARY,
+    nobody_answers,
+    why_nobody_answers,
+)
+from jetspark.wire import encode
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import encode_headers
+from jetspark.wire.subjects import check_subject
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.api import API
+
+__all__ = ["Flight"]
+
+#: Bytes of frames at which they are written within the turn of the loop, so that the server can start.
+_WRITE_SIZE: Final = 32 * 1024
+#: Bytes in the outbox at which nothing is added until it has drained, and how often that is looked at.
+_OUTBOX_FULL: Final = 4 * 1024 * 1024
+_OUTBOX_POLL: Final = 0.005
+_NO_RESPONDERS: Final = b"NATS/1.0 503"
+
+
+class Flight(Receiver):
+    """The receiver of a publisher's acknowledgements."""
+
+    def __init__(self, api: API, window: Window, *, timeout: float) -> None:
+        connection = api.connection
+        inbox = connection.new_inbox()
+        super().__init__(connection.session.new_sid(), f"{inbox}.*".encode())
+        self._api = api
+        self._session = connection.session
+        self._outbox = connection.session.outbox
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._to_write: list[bytes] = []
+        self._to_write_bytes = 0
+        #: Whether a write is scheduled, and the time when it was.
+        self._scheduled = False
+        self._now = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._connected = connection.connected
+        self._recovery: asyncio.Task[None] | None = None
+        #: The number of the message that a stream answered last, and when.
+        self._answered = 0
+        self._answered_at = 0.0
+        #: Why the last message that nobody took was not taken.
+        self._obstacle: Error | None = None
+        #: How many failures nobody was told of, and the first of them.
+        self._untold = 0
+        self._first_failure: Error | None = None
+        #: The number of the first message that failed and nobody was told of; 0 when there is none.
+        self.first_failed = 0
+        #: The lowest number of all messages that ever failed; 0 when none has.
+        self.lowest_failed = 0
+        #: Woken, once per read, when messages were answered or the state changed.
+        self._changed = Signal()
+
+        self.window = window
+        #: What acknowledgements are sent to, followed by the number of the message.
+        self.reply_prefix = f"{inbox}.".encode()
+        #: What message ids begin with that the user does not give, followed by the number.
+        self.id_prefix = f"{secrets.token_urlsafe(9)}-"
+        #: Whether new messages are sent.
+        self.open = True
+        #: Why nothing is taken any more.
+        self.ended: Error | None = None
+        self.published = 0
+        self.acked = 0
+        self.duplicates = 0
+        self.failed = 0
+        self._session.add(self)
+        if not self._connected:
+            self._hold()
+
+    # --- for the publisher
+
+    def add(self, subject: str, msg_id: str | None, token: bytes, frame: bytes, future: Outcome) -> None:
+        """Take message number `published + 1`, which is its `token`. Raises `OutboundBufferFull`."""
+        if not self._scheduled:
+            self._schedule()
+        now = self._now
+        message = Message(self.published + 1, subject, msg_id, frame, future, now + self._timeout, now)
+        window = self.window
+        if self.open and not window.waiting and len(window.sent) < window.max_pending:
+            window.sent[token] = message
+            self._to_write.append(frame)
+            self._to_write_bytes += len(frame)
+            if self._to_write_bytes > _WRITE_SIZE:
+                self._write()
+        else:
+            window.enqueue(message)
+        self.published += 1
+        if self._timer is None:
+            self._timer = self._loop.call_later(min(window.ack_timeout, self._timeout), self._expire)
+
+    def reject(self, subject: str, future: Outcome, error: Error) -> None:
+        """Fail message number `published + 1`, which somebody took in another thread and cannot be sent."""
+        self.published += 1
+        self._fail(Message(self.published, subject, None, b"", future, 0.0, 0.0), error)
+
+    async def until(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until `condition` holds: True, or False after `timeout` seconds."""
+        deadline = None if timeout is None else self._loop.time() + timeout
+        while not condition():
+            remaining = None if deadline is None else deadline - self._loop.time()
+            if not await self._changed.wait(remaining):
+                return condition()
+        return True
+
+    def tell_failures(self) -> None:
+        """Raise `PublishError` if messages have failed since the last time."""
+        first, self._first_failure = self._first_failure, None
+        count, self._untold = self._untold, 0
+        number, self.first_failed = self.first_failed, 0
+        if first is not None:
+            what = "1 message was" if count == 1 else f"{count} messages were"
+            raise PublishError(
+                f"{what} not acknowledged, the first because: {first.args[0]}",
+                failed=count,
+                first=number,
+                hint=first.hint,
+            ) from first
+
+    def end(self, error: Error | None) -> None:
+        """Release the inbox. Whatever has no outcome fails with `error`, None when the user closes."""
+        if self.ended is not None:
+            return
+        self.ended = error or ConnectionClosed("the publisher is closed")
+        self.open = False
+        self._session.unsubscribe(self)
+        self._session.forget(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._recovery is not None:
+            self._recovery.cancel()
+        self._to_write, self._to_write_bytes = [], 0
+        for message in self.window.clear():
+            self._fail(
+                message,
+                error
+                or ConnectionClosed(
+                    f"the publisher was closed before the message on {message.subject!r} was acknowledged"
+                ),
+            )
+        self._changed.wake()
+
+    # --- for the session
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Take the answers of one read."""
+        start = len(self.reply_prefix)
+        pop = self.window.sent.pop
+        acked = 0
+        asked = []
+        for frame in frames:
+            message = pop(frame.subject[start:], None)
+            if message is None:
+                continue  # It was repeated, and another try was answered before.
+            try:
+                ack = parse_pub_ack(frame.data)
+            except Error as error:
+                nobody = frame.header.startswith(_NO_RESPONDERS)
+                refusal = nobody_answers(message.subject, self._timeout) if nobody else error
+                if self._refused(message, refusal):
+                    asked.append(message)
+                continue
+            acked += 1
+            if ack.duplicate:
+                self.duplicates += 1
+            future = message.future
+            if not future.done():
+                future.set_result(ack)
+            self._answered = message.number
+        self.acked += acked
+        self._answered_at = self._loop.time()
+        if asked:
+            self.window.send_again(asked)
+        if self.window.retry:
+            self._hold()
+        elif self.window.waiting:
+            self._pump()
+        self._changed.wake()
+
+    def disconnected(self) -> None:
+        """What is under way may have arrived or not: it is published again when the connection is back."""
+        self._connected = False
+        self._to_write, self._to_write_bytes = [], 0
+        self.window.lose(list(self.window.sent.values()))
+        self._hold()
+        self._changed.wake()
+
+    def reconnected(self) -> None:
+        """The inbox is subscribed again, and the recovery goes on."""
+        self._connected = True
+        self._changed.wake()
+
+    def publish_refused(self, subject: str, error: Error) -> None:
+        """No answer will come to what was published to `subject`."""
+        sent = self.window.sent
+        for token in [token for token, message in sent.items() if message.subject == subject]:
+            message = sent.pop(token)
+            self._answered = message.number
+            self._fail(message, error)
+        self._pump()
+        self._changed.wake()
+
+    def closed(self, error: Error | None) -> None:
+        """The connection is closed, or the inbox not permitted: nothing can be acknowledged any more."""
+        self.end(error or ConnectionClosed("the connection was closed"))
+
+    # --- sending
+
+    def _pump(self) -> None:
+        """Send what waits, as far as the window goes."""
+        now = self._loop.time()
+        while self.open and self.window.can_send:
+            self._write_soon(self.window.take(now).frame)
+
+    def _write_soon(self, frame: bytes) -> None:
+        """Write within this turn of the loop, all frames at once."""
+        self._to_write.append(frame)
+        self._to_write_bytes += len(frame)
+        if self._to_write_bytes > _WRITE_SIZE:
+            self._write()
+        elif not self._scheduled:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self._now = self._loop.time()
+        self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        self._scheduled = False
+        if not self._to_write:
+            return
+        frames = b"".join(self._to_write)
+        self._to_write, self._to_write_bytes = [], 0
+        # As frames of the session they do not outlive it: what waits in the outbox of a broken connection
+        # would be sent before what is older and must be repeated.
+        self._outbox.write_control(frames)
+        self._outbox.flush()
+        if self._outbox.size > _OUTBOX_FULL and self.open:
+            self.open = False
+            self._loop.call_later(_OUTBOX_POLL, self._reopen)
+
+    def _reopen(self) -> None:
+        """Go on when the outbox has drained, unless the recovery does that."""
+        if self._recovery is not None or self.ended is not None:
+            return
+        if self._outbox.size > _OUTBOX_FULL // 2:
+            self._loop.call_later(_OUTBOX_POLL, self._reopen)
+        else:
+            self._resume()
+
+    def _resume(self) -> None:
+        self.open = True
+        self._pump()
+        self._changed.wake()
+
+    # --- outcomes
+
+    def _refused(self, message: Message, error: Error) -> bool:
+        """Nobody took the message, or the stream refused it. True if it was sent again, as a question."""
+        if isinstance(error, TEMPORARY):
+            self._obstacle = error
+            self.window.retry.append(message)
+            return False
+        self._answered = message.number
+        if message.refusal is None and message.unknown and isinstance(error, WrongLastSequence):
+            # An earlier try may have been stored, and this one refused because of that.
+            message.refusal = error.with_traceback(None)  # It would refer to the message.
+            self._ask_whether_stored(message)
+            return True
+        if message.refusal is not None and isinstance(error, WrongLastMsgId):
+            error = message.refusal
+        self._fail(message, error)
+        return False
+
+    def _ask_whether_stored(self, message: Message) -> None:
+        reply = b"%b%d" % (self.reply_prefix, message.number)
+        block = encode_headers(stored_before_headers(self._id_of(message)))
+        message.frame = encode.hpub(check_subject(message.subject), reply, block, b"")
+        message.sent_at = self._loop.time()
+        self._write_soon(message.frame)
+
+    def _id_of(self, message: Message) -> str:
+        return message.msg_id or f"{self.id_prefix}{message.number}"
+
+    def _fail(self, message: Message, error: Error) -> None:
+        error = error.with_traceback(None)  # Ours would keep the whole read alive.
+        self.failed += 1
+        self._untold += 1
+        self._first_failure = self._first_failure or error
+        self.first_failed = self.first_failed or message.number
+        self.lowest_failed = min(self.lowest_failed or message.number, message.number)
+        if not message.future.done():
+            message.future.set_exception(error)
+            message.future.exception()  # `flush` tells about it, also when nobody awaits the future.
+
+    def _expire(self) -> None:
+        """Fail what is too late, and repeat what was not answered in time."""
+        now = self._loop.time()
+        late, lost = self.window.expire(now, answered_at=self._answered_at, answered=self._answered)
+        for message in late:
+            error = Timeout(
+                f"no acknowledgement of the message on {message.subject!r} within {self._timeout} s",
+                hint=f"Whether it is stored is unknown; its id is {self._id_of(message)!r}",
+            )
+            self._fail(message, error)
+        if lost:
+            self._hold()
+        self._pump()
+        self._changed.wake()
+        when = self.window.next_check(now)
+        self._timer = None if when is None else self._loop.call_at(when, self._expire)
+
+    # --- recovery
+
+    def _hold(self) -> None:
+        """Send nothing new until it is known that somebody answers."""
+        if self._recovery is None and self.ended is None:
+            self.open = False
+            self._recovery = self._loop.create_task(self._recover(), name="jetspark-publisher")
+
+    async def _recover(self) -> None:
+        """Wait for what is under way, then send the oldest message alone until it is answered."""
+        window = self.window
+        wait = RETRY_WAIT
+        while True:
+            await self.until(lambda: self._connected and not window.sent)
+            window.requeue()
+            self._drop_too_large()
+            if not window.waiting:
+                break
+            self._answered, self._obstacle = 0, None
+            probe = window.take(self._loop.time())
+            self._write_soon(probe.frame)
+            await self.until(lambda: not window.sent)
+            if self._answered and self._connected:
+                break
+            if self._obstacle is None:
+                continue  # There was no answer at all, or the connection broke.
+            if isinstance(self._obstacle, NoResponders):
+                reason = await why_nobody_answers(self._api, probe.subject)
+                if reason is not None:
+                    self._give_up(probe.subject, reason)
+                    continue
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, MAX_RETRY_WAIT)
+        self._recovery = None
+        self._resume()
+
+    def _drop_too_large(self) -> None:
+        """Fail what this server, unlike the one before, would close the connection for."""
+        max_payload = self._api.connection.max_payload
+        for message in self.window.remove(lambda message: message.size > max_payload):
+            self._fail(message, too_large(message.size, max_payload))
+
+    def _give_up(self, subject: str, reason: Error) -> None:
+        """Fail what is published to `subject`, or everything if the reason concerns everything."""
+        everything = not isinstance(reason, NoStreamForSubject)
+        for message in self.window.remove(lambda message: everything or message.subject == subject):
+            self._fail(message, reason)
+        self._changed.wake()

@@ -1,0 +1,332 @@
+"""The pull that goes on: keeps a buffer filled for `messages()` and `consume()`.
+
+It drives the counters of `accounting.py` over the wire: asks, takes in what arrives, does what the table in
+`message/status.py` says, and watches the heartbeats. It never gives up by itself: losing the connection or
+the leader, silence and refusals are reported, and it asks again. Only what can never work ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from operator import attrgetter
+from typing import Any, Final
+
+from jetspark.core.signal import Signal
+from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
+from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.message.status import OnConsume, Status, classify
+from jetspark.jetstream.on_error import OnError, Reporter
+from jetspark.jetstream.pull.accounting import Pull
+from jetspark.jetstream.pull.fetch import PullReceiver, PullTarget, is_status, size_of
+from jetspark.jetstream.pull.options import PullOptions
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import Headers
+
+__all__ = ["OnError", "Puller"]
+
+_FIRST_BACK_OFF: Final = 0.25
+_LAST_BACK_OFF: Final = 4.0
+
+_header = attrgetter("header")
+_data = attrgetter("data")
+
+
+class Puller(PullReceiver):
+    """A buffer that refills itself. One reader or several take messages out of it."""
+
+    def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
+        connection = target.connection
+        self._inbox = connection.new_inbox().encode()
+        super().__init__(target, connection.session.new_sid(), self._inbox + b".*")
+        self.options = options
+        self.notify = Reporter(connection, on_error).notify
+        self._by_bytes = options.max_bytes is not None
+        self._pull = Pull(options.limit, options.threshold)
+        # What every message is made with; the target may change, these do not.
+        self._connection = connection
+        self._settled = target.settled
+        #: What arrived and nobody took.
+        self.buffer: deque[MsgFrame] = deque()
+        # What `take` gave out and still counts as buffered.
+        self._lent = 0
+        self._arrived = Signal()
+        self._pin_id: str | None = None
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._back_off_timer: asyncio.TimerHandle | None = None
+        self._back_off = _FIRST_BACK_OFF
+        # The next message did not fit into what was left: it is asked for with the whole limit.
+        self._cramped = False
+        self._asking = True
+        self._stopping = False
+        self._ending: asyncio.Task[None] | None = None
+        # What is left when it is stopped, until it goes back to the server.
+        self._unread: list[MsgFrame] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: Whether nothing will arrive any more; what is buffered can still be taken, unless stopped.
+        self.over = False
+        #: What ended it, if not the user.
+        self.error: Error | None = None
+
+    # --- for the reader
+
+    async def start(self) -> None:
+        """Subscribe and ask for the first time. Raises `ConnectionClosed`."""
+        self.target.check_open()
+        self._session.add(self)
+        self._ask()
+        self._watch_heartbeat()
+
+    async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
+        """The next message; None when `timeout` seconds passed, or when it is `over`."""
+        if not self.buffer:
+            deadline = None if timeout is None else self._loop.time() + timeout
+            while not self.buffer:
+                if self.over or self._stopping:
+                    return None
+                wait = None if deadline is None else deadline - self._loop.time()
+                if not await self._arrived.wait(wait) and not self.buffer:
+                    return None
+        return self.pop()
+
+    def pop(self) -> JetStreamMsg:
+        """The next message, when there is one in `buffer`: what `next` does, without the await."""
+        frame = self.buffer.popleft()
+        if self._pull.taken(size_of(frame) if self._by_bytes else 1):
+            self._ask()
+        return JetStreamMsg(frame, self._connection, self._settled)
+
+    async def take(self, timeout: float | None = None) -> list[MsgFrame]:
+        """What is buffered, up to half of the limit; none when `timeout` seconds passed, or it is `over`.
+
+        For readers that hand messages on in a thread. All but the first count as buffered until the next
+        call, so that with them no more is pending than may be.
+        """
+        self._pull.taken(self._lent)
+        self._lent = 0
+        self._ask()
+        first = await self.next(timeout)
+        if first is None:
+            return []
+        frames = [first._frame]
+        room = self.options.limit // 2 - 1
+        if self._pull.buffered <= room:  # All of it, and what it weighs is known.
+            frames += self.buffer
+            self.buffer.clear()
+            self._lent = self._pull.buffered
+        while self.buffer and self._lent < room:
+            frame = self.buffer.popleft()
+            self._lent += size_of(frame) if self._by_bytes else 1
+            frames.append(frame)
+        return frames
+
+    def narrow(self, limit: int) -> None:
+        """Ask for no more than that at a time, because little is left to read; the options still hold."""
+        self._pull.limit = min(limit, self.options.limit)
+        self._pull.threshold = min((limit + 1) // 2, self.options.threshold)
+
+    def put_back(self, frames: list[MsgFrame]) -> None:
+        """Take back what was taken last and handed to nobody."""
+        self.buffer.extendleft(reversed(frames))
+
+    def stop(self) -> asyncio.Future[None]:
+        """End at once; what nobody took goes back to the server. Resolves when the server has heard of it."""
+        if not self._stopping:
+            self._stopping = True
+            self._unread += self.buffer
+            self.buffer.clear()
+            self._arrived.wake()
+            if self.over:
+                self._give_back()
+        return self._end()
+
+    def drain(self) -> asyncio.Future[None]:
+        """Ask for nothing more; what is buffered or on its way can still be taken."""
+        return self._end()
+
+    async def join(self) -> None:
+        """After `stop` or `drain`: return when the server has heard of it."""
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+
+    def _end(self) -> asyncio.Future[None]:
+        self._asking = False
+        self._cancel_timers()
+        if self._ending is None:
+            self._ending = self._background(self._wait_for_the_last())
+        return asyncio.shield(self._ending)
+
+    async def _wait_for_the_last(self) -> None:
+        if not self.over:
+            await self._withdraw()
+        # Not before: the server would deliver them again, to the requests that are still open here.
+        self._give_back()
+        self._finish(None)
+
+    def _give_back(self) -> None:
+        self.target.give_back(self._unread)
+        self._unread.clear()
+
+    def _finish(self, error: Error | None) -> None:
+        if not self.over:
+            self.over = True
+            self.error = error
+        self._asking = False
+        self._session.unsubscribe(self)
+        self._session.forget(self)
+        self._cancel_timers()
+        self._arrived.wake()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._heartbeat_timer, self._back_off_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def _expecting(self) -> bool:
+        return self._pull.requested > 0
+
+    # --- asking
+
+    def _ask(self) -> None:
+        if not self._asking or not self._session.attached or self._back_off_timer is not None:
+            return
+        if self._cramped and self._pull.pending:
+            return
+        idle = not self._pull.requested
+        ask = self._pull.ask()
+        if ask is None:
+            return
+        self._cramped = False
+        if idle:
+            self._last_seen = self._loop.time()
+        request = self.options.request(ask.amount, self._pin_id)
+        self.target.send(request, b"%b.%d" % (self._inbox, ask.token))
+
+    def _restart(self) -> None:
+        """Whatever was asked for is lost: ask anew."""
+        self._pull.forget()
+        self._ask()
+
+    def _ask_later(self) -> None:
+        """After a refusal: each time twice as long as before, until a message arrives."""
+        if self._back_off_timer is None:
+            self._back_off_timer = self._loop.call_later(self._back_off, self._ask_again)
+            self._back_off = min(self._back_off * 2, _LAST_BACK_OFF)
+
+    def _ask_again(self) -> None:
+        self._back_off_timer = None
+        self._ask()
+
+    def _watch_heartbeat(self) -> None:
+        due = self._loop.time() + self.options.heartbeat
+        self._heartbeat_timer = self._loop.call_at(due, self._check_heartbeat, due)
+
+    def _check_heartbeat(self, due: float) -> None:
+        """Silence while something was asked for: the request is lost, whatever the reason."""
+        allowed = 2 * self.options.heartbeat
+        now = self._loop.time()
+        # A handler that blocks the loop makes the timer late: in that time nobody could hear anything.
+        self._last_seen = min(self._last_seen + now - due, now)
+        if self._session.attached and self._pull.requested and now - self._last_seen >= allowed:
+            self._pull.forget()
+            self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
+            self._restart()
+        self._watch_heartbeat()
+
+    # --- for the session
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Buffer messages, wake the readers once, act on statuses."""
+        self._last_seen = self._loop.time()
+        statuses: list[MsgFrame] = []
+        # A status has no payload: where all have one, nobody looks at headers, unless for the pin of a group.
+        if not all(map(_data, frames)) or (self.options.group is not None and any(map(_header, frames))):
+            frames, statuses = self._sort(frames)
+        if frames:
+            self._back_off = _FIRST_BACK_OFF
+            self._pull.arrived(sum(map(size_of, frames)) if self._by_bytes else len(frames))
+            if self._stopping:
+                self._unread += frames
+            else:
+                self.buffer.extend(frames)
+                self._arrived.wake()
+        # After the messages, which the requests that end here may have brought.
+        for frame in statuses:
+            token = frame.subject.rpartition(b".")[2]
+            self._on_status(classify(frame.header), int(token) if token.isdigit() else 0)
+
+    def disconnected(self) -> None:
+        """The requests are gone with the connection; silence is no news until it is back."""
+        self._pull.forget()
+
+    def reconnected(self) -> None:
+        """Ask again, without a look at the consumer (ADR-37)."""
+        self._last_seen = self._loop.time()
+        self._restart()
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will come any more, and what wants an acknowledgement cannot get one."""
+        if not self.target.settled:
+            self.buffer.clear()
+        self._finish(error)
+
+    def _sort(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], list[MsgFrame]]:
+        """Messages and statuses."""
+        messages: list[MsgFrame] = []
+        statuses: list[MsgFrame] = []
+        for frame in frames:
+            if is_status(frame):
+                statuses.append(frame)
+                continue
+            messages.append(frame)
+            if self.options.group is not None and b"Nats-Pin-Id" in frame.header:
+                self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
+        return messages, statuses
+
+    def _on_status(self, status: Status, token: int) -> None:
+        action = status.on_consume
+        if action is OnConsume.CONTINUE:
+            return
+        known = self._pull.ended(token, status.pending_bytes if self._by_bytes else status.pending_messages)
+        if self._stopping or (not known and action is not OnConsume.END):
+            return
+        if action is OnConsume.END:
+            self._finish(status.error)
+        elif action is OnConsume.PULL:
+            self._ask()
+        elif action is OnConsume.TOO_LARGE:
+            self._on_too_large(status.pending_bytes)
+        elif action is OnConsume.RESTART:
+            self.notify(status.error)
+            self._restart()
+        elif action is OnConsume.UNPIN:
+            self._pin_id = None
+            self.notify(status.error)
+            self._ask()
+        else:
+            self.notify(status.error)
+            self._ask_later()
+
+    def _on_too_large(self, left: int | None) -> None:
+        """The next message did not fit: ask for the whole limit once nothing else is pending."""
+        if left is not None and left < self.options.limit:
+            self._cramped = True
+            self._pull.limit = self.options.limit
+            self._ask()
+            return
+        self.notify(
+            ExceededLimit(
+                f"the next message is larger than max_bytes={self.options.max_bytes}",
+                status=409,
+                description="Message Size Exceeds MaxBytes",
+                hint="Raise max_bytes",
+            )
+        )
+        self._ask_later()
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

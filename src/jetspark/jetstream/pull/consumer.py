@@ -1,0 +1,241 @@
+"""A pull consumer, as users see it: fetch, next, messages, consume."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
+
+from jetspark.errors import ConsumerIsPush, PinIdMismatch, UsageError
+from jetspark.jetstream import api
+from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
+from jetspark.jetstream.model.consumer import ConsumerConfig, PriorityPolicy
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.model.requests import PullRequest
+from jetspark.jetstream.pull.buffer import OnError, Puller
+from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget
+from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages, check_concurrency
+from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, PullKeywords, PullOptions, default_heartbeat
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.dead_letters import DeadLetter
+
+__all__ = ["Consumer", "fetch_request"]
+
+
+class Consumer:
+    """A consumer of a stream. Made by `create_consumer` and `get_consumer` of the stream or context."""
+
+    def __init__(self, js: JetStream, info: ConsumerInfo) -> None:
+        self._js = js
+        self._info = info
+        self._leftover = Leftover()
+        self._pin_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the consumer."""
+        return self._info.name
+
+    @property
+    def stream_name(self) -> str:
+        """The name of its stream."""
+        return self._info.stream_name
+
+    @property
+    def config(self) -> ConsumerConfig:
+        """The configuration as last seen."""
+        return self._info.config
+
+    @property
+    def cached_info(self) -> ConsumerInfo:
+        """What the server last said of it; asks nobody."""
+        return self._info
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.stream_name} > {self.name}>"
+
+    # --- managing
+
+    async def info(self) -> ConsumerInfo:
+        """Ask the server how it stands. Raises `ConsumerNotFound`."""
+        self._info = await self._js.consumer_info(self.stream_name, self.name)
+        return self._info
+
+    async def delete(self) -> None:
+        """Delete it. Raises `ConsumerNotFound`."""
+        await self._js.delete_consumer(self.stream_name, self.name)
+
+    async def pause(self, until: datetime | float) -> None:
+        """Deliver nothing until a time, or for so many seconds. Server 2.11."""
+        await self._js.pause_consumer(self.stream_name, self.name, until)
+
+    async def resume(self) -> None:
+        """End a pause. Server 2.11."""
+        await self._js.resume_consumer(self.stream_name, self.name)
+
+    async def reset(self, sequence: int | None = None) -> None:
+        """Go on at this sequence of the stream, or after what is acknowledged. Server 2.14."""
+        await self._js.reset_consumer(self.stream_name, self.name, sequence)
+
+    async def unpin(self, group: str) -> None:
+        """Let another client of the priority group be pinned. Server 2.11."""
+        await self._js.unpin_consumer(self.stream_name, self.name, group)
+
+    def dead_letters(
+        self, *, since: datetime | None = None, follow: bool = False
+    ) -> AsyncIterator[DeadLetter]:
+        """The messages that it gave up; see `JetStream.dead_letters`."""
+        return self._js.dead_letters(self.stream_name, self.name, since=since, follow=follow)
+
+    # --- consuming
+
+    async def fetch(
+        self,
+        max_messages: int | None = None,
+        *,
+        max_bytes: int | None = None,
+        expires: float = 5.0,
+        idle_heartbeat: float | None = None,
+        group: str | None = None,
+        priority: int | None = None,
+        min_pending: int | None = None,
+        min_ack_pending: int | None = None,
+    ) -> Batch:
+        """Up to `max_messages` messages, or `max_bytes` bytes of them, waiting at most `expires` seconds.
+
+        Returns as soon as all are there, else at expiry with what came, possibly an empty list. When the
+        request fails after something came, the error is `batch.error`; otherwise it is raised:
+        `ConsumerDeleted`, `NoResponders`, `ExceededLimit` and kin. A connection that breaks is waited for.
+        """
+        request = fetch_request(
+            max_messages,
+            max_bytes,
+            expires=expires,
+            idle_heartbeat=idle_heartbeat,
+            group=self._group(group),
+            priority=priority,
+            min_pending=min_pending,
+            min_ack_pending=min_ack_pending,
+        )
+        return await self._fetch(request, None)
+
+    async def fetch_no_wait(
+        self, max_messages: int, *, group: str | None = None, priority: int | None = None
+    ) -> Batch:
+        """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
+        if max_messages < 1:
+            raise UsageError(f"max_messages must be at least 1, not {max_messages}")
+        request = PullRequest(batch=max_messages, no_wait=True, group=self._group(group), priority=priority)
+        return await self._fetch(request, self._js.timeout)
+
+    async def next(
+        self, expires: float = 5.0, *, idle_heartbeat: float | None = None, group: str | None = None
+    ) -> JetStreamMsg | None:
+        """The next message, or None when none comes within `expires` seconds. Raises what `fetch` raises."""
+        batch = await self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat, group=group)
+        return batch[0] if batch else None
+
+    def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:
+        """An endless iterator over a buffer that refills itself. Enter it with `async with`.
+
+        Args:
+            max_messages: How many messages are buffered at most (500).
+            max_bytes: The limit in bytes instead.
+            expires: Seconds that one pull request lives, at least 1 (30).
+            idle_heartbeat: Seconds of silence after which the server sends a heartbeat, from 0.5 to 30 (half
+                of `expires`). Two missed ones are reported, and the pull is repeated.
+            threshold_messages, threshold_bytes: How little is left when more is asked for (half).
+            group, priority, min_pending, min_ack_pending: For consumers with a priority policy.
+            on_error: Called with errors after which it goes on: missed heartbeats, a new leader, refused
+                requests. By default they go to the connection's `on_error`.
+        """
+        return Messages(self._puller(options, on_error))
+
+    async def consume(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        on_error: OnError | None = None,
+        **options: Unpack[PullKeywords],
+    ) -> Consuming:
+        """Call `handler`, a plain or coroutine function, with every message until it is stopped.
+
+        One message after the other in order, or up to `concurrency` at once. The handler acknowledges. When
+        it raises, the error is reported, the message is returned with a nak, and the rest goes on. The other
+        options are those of `messages`.
+        """
+        check_concurrency(concurrency)
+        puller = self._puller(options, on_error)
+        await puller.start()
+        return Consuming(puller, handler, concurrency)
+
+    # --- how
+
+    def _target(self) -> PullTarget:
+        if self.config.is_push:
+            raise ConsumerIsPush(
+                f"{self.name} pushes to {self.config.deliver_subject!r}", hint="Use js.subscribe(...)"
+            )
+        subject = self._js.api.subject(api.CONSUMER_NEXT, stream=self.stream_name, consumer=self.name)
+        return PullTarget(self._js.connection, subject, self.config.ack_policy)
+
+    def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
+        options["group"] = self._group(options.get("group"))
+        return Puller(self._target(), PullOptions(**options), on_error)
+
+    def _group(self, group: str | None) -> str | None:
+        """The group to pull in: the only one, unless the user says."""
+        groups = self.config.priority_groups
+        return groups[0] if group is None and len(groups) == 1 else group
+
+    async def _fetch(self, request: PullRequest, timeout: float | None) -> Batch:
+        pinned = self.config.priority_policy == PriorityPolicy.PINNED_CLIENT
+        if pinned and self._pin_id is not None:
+            request = request.replace(id=self._pin_id)
+        try:
+            batch = await Fetch(self._target(), request, leftover=self._leftover).run(timeout)
+        except PinIdMismatch:
+            self._pin_id = None
+            raise
+        if isinstance(batch.error, PinIdMismatch):
+            self._pin_id = None
+        elif pinned and batch:
+            self._pin_id = batch[-1].headers.get("Nats-Pin-Id", self._pin_id)
+        return batch
+
+
+def fetch_request(
+    max_messages: int | None,
+    max_bytes: int | None,
+    *,
+    expires: float,
+    idle_heartbeat: float | None,
+    group: str | None = None,
+    priority: int | None = None,
+    min_pending: int | None = None,
+    min_ack_pending: int | None = None,
+) -> PullRequest:
+    """The request of a fetch. Raises `UsageError` for what makes no sense."""
+    if (max_messages is None) == (max_bytes is None):
+        raise UsageError("give max_messages or max_bytes, one of them")
+    for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} must be at least 1, not {value}")
+    if not 0 < expires < math.inf:
+        raise UsageError(f"expires must be more than 0 seconds, not {expires!r}")
+    if idle_heartbeat is None and expires > 30:
+        idle_heartbeat = default_heartbeat(expires)
+    return PullRequest(
+        batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
+        max_bytes=max_bytes,
+        expires=expires,
+        idle_heartbeat=idle_heartbeat,
+        group=group,
+        priority=priority,
+        min_pending=min_pending,
+        min_ack_pending=min_ack_pending,
+    )

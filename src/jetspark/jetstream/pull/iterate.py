@@ -1,0 +1,183 @@
+"""What users hold while a consume runs: an iterator of messages, or a handler that is called with them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Self, TypeAlias
+
+from jetspark.errors import Error, UsageError
+from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.pull.buffer import Puller
+from jetspark.wire.frames import MsgFrame
+
+__all__ = ["Consuming", "Handler", "Messages", "check_concurrency"]
+
+#: A plain or coroutine function that handles one message.
+Handler: TypeAlias = Callable[[JetStreamMsg], Awaitable[None] | None]
+
+
+def check_concurrency(concurrency: int) -> None:
+    """Refuse what could never handle a message, before anything is pulled."""
+    if concurrency < 1:
+        raise UsageError(f"concurrency must be at least 1, not {concurrency}")
+
+
+class Messages:
+    """An endless iterator: `async with consumer.messages() as msgs: async for msg in msgs: ...`.
+
+    Leaving the context stops it; what is buffered and was not handed out goes back to the server.
+    """
+
+    def __init__(self, puller: Puller) -> None:
+        self._puller = puller
+        self._started = False
+
+    async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
+        """The next message; None when none came within `timeout` seconds, or after `stop` and `drain`.
+
+        Raises the error that ended it, such as `ConsumerDeleted`.
+        """
+        await self._start()
+        message = await self._puller.next(timeout)
+        if message is None and self._puller.error is not None:
+            raise self._puller.error
+        return message
+
+    async def take(self, timeout: float | None = None) -> list[JetStreamMsg]:
+        """The next messages, all that are there; else as `next`. For readers that hand them to a thread."""
+        await self._start()
+        frames = await self._puller.take(timeout)
+        if not frames and self._puller.error is not None:
+            raise self._puller.error
+        return self._puller.target.messages(frames)
+
+    def put_back(self, frames: list[MsgFrame]) -> None:
+        """Take back what was taken last and handed to nobody, before it stops."""
+        self._puller.put_back(frames)
+
+    def notify(self, error: Exception) -> None:
+        """Tell about an error after which it goes on."""
+        self._puller.notify(error)
+
+    def stop(self) -> Awaitable[None]:
+        """End at once and return what is buffered to the server. Awaiting it is optional."""
+        self._started = True
+        return self._puller.stop()
+
+    def drain(self) -> Awaitable[None]:
+        """Pull no more; the iterator ends after what is buffered or on its way. Awaiting it is optional."""
+        self._started = True
+        return self._puller.drain()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> JetStreamMsg:
+        if self._puller.buffer:
+            return self._puller.pop()
+        message = await self.next()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        try:
+            await self._puller.start()
+        except BaseException:
+            self._started = False
+            raise
+
+
+class Consuming:
+    """A consume that runs: `running = await consumer.consume(handler)`."""
+
+    def __init__(self, puller: Puller, handler: Handler, concurrency: int) -> None:
+        self._puller = puller
+        self._handler = handler
+        self._workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
+        self._done = asyncio.gather(*self._workers, return_exceptions=True)
+
+    @property
+    def active(self) -> bool:
+        """Whether it still runs."""
+        return not self._done.done()
+
+    def stop(self) -> Awaitable[None]:
+        """End at once: handlers that run finish, what is buffered goes back to the server.
+
+        Awaiting the result, which is optional, waits for that.
+        """
+        self._puller.stop()
+        return self._finished()
+
+    def drain(self) -> Awaitable[None]:
+        """Pull no more, handle what is buffered or on its way, then end. Awaiting it is optional."""
+        self._puller.drain()
+        return self._finished()
+
+    async def wait_closed(self) -> None:
+        """Return when it has ended. Raises the error that ended it, such as `ConsumerDeleted`.
+
+        `UsageError` in a handler: it would wait for itself.
+        """
+        if asyncio.current_task() in self._workers:
+            raise UsageError(
+                "a handler cannot wait for its own consume to end", hint="stop() and drain() can"
+            )
+        await self._join()
+        if self._puller.error is not None:
+            raise self._puller.error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    def _finished(self) -> Awaitable[None]:
+        if asyncio.current_task() in self._workers:
+            # A handler that ends its own consume must not wait for itself.
+            return self._puller.target.connection.session.outbox.done
+        return asyncio.ensure_future(self._join())
+
+    async def _join(self) -> None:
+        await asyncio.shield(self._done)
+        await self._puller.join()
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        puller = self._puller
+        while True:
+            message = puller.pop() if puller.buffer else await puller.next()
+            if message is None:
+                return
+            try:
+                outcome = self._handler(message)
+                if outcome is not None and inspect.isawaitable(outcome):
+                    await outcome
+            except asyncio.CancelledError:
+                if task.cancelling():
+                    raise
+                self._failed(message, Error("the handler awaited something that was cancelled"))
+            except Exception as error:
+                self._failed(message, error)
+
+    def _failed(self, message: JetStreamMsg, error: Exception) -> None:
+        self._puller.notify(error)
+        # The connection may be closed, or too much wait to be written: then it comes again after `ack_wait`.
+        with suppress(Error):
+            message.nak()

@@ -1,0 +1,64 @@
+"""What a push subscription can be told beside what it subscribes to."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypedDict
+
+from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
+from jetspark.errors import UsageError
+from jetspark.jetstream.model.consumer import DeliverPolicy
+from jetspark.jetstream.on_error import OnError
+
+__all__ = ["PushKeywords", "PushOptions"]
+
+
+class PushKeywords(TypedDict, total=False):
+    """The options, for signatures. The defaults are those of `PushOptions`."""
+
+    #: Do not acknowledge by itself after a callback that returned.
+    manual_ack: bool
+    #: Seconds of silence until the alarm.
+    alarm_after: float | None
+    #: Messages, and bytes of them, that wait for the reader at most.
+    pending_msgs_limit: int
+    pending_bytes_limit: int
+    #: Called with errors that no call can raise.
+    on_error: OnError | None
+    #: Where it starts.
+    deliver_policy: DeliverPolicy | str | None
+    #: Headers without payloads.
+    headers_only: bool | None
+    #: Seconds without a listener after which the server deletes the consumer.
+    inactive_threshold: float | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PushOptions:
+    """Checked when they are given. The words for users are on `JetStream.subscribe`."""
+
+    manual_ack: bool = False
+    #: None for three heartbeats.
+    alarm_after: float | None = None
+    pending_msgs_limit: int = PENDING_MSGS_LIMIT
+    pending_bytes_limit: int = PENDING_BYTES_LIMIT
+    on_error: OnError | None = None
+    deliver_policy: DeliverPolicy | str | None = None
+    headers_only: bool | None = None
+    inactive_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("pending_msgs_limit", "pending_bytes_limit"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
+        if self.alarm_after is not None and not self.alarm_after > 0:
+            raise UsageError(f"alarm_after must be more than 0 seconds, not {self.alarm_after!r}")
+        if self.on_error is not None and not callable(self.on_error):
+            raise UsageError(f"on_error must be a function, not {type(self.on_error).__name__}")
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """What they change in the configuration of the consumer."""
+        fields = ("deliver_policy", "headers_only", "inactive_threshold")
+        return {field: value for field in fields if (value := getattr(self, field)) is not None}

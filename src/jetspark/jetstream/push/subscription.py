@@ -1,0 +1,220 @@
+"""A push subscription: the messages of a push consumer, and what becomes of the consumer.
+
+How it is found or created is in `subscribe/workflow.py`, how its messages are read in `reader.py`. Here is
+the rest of its life: alarms, reconnects, and the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, MissedHeartbeat, StreamNotFound
+from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.pull.fetch import PullTarget
+from jetspark.jetstream.push.gaps import Gaps
+from jetspark.jetstream.push.heartbeat import Alarm
+from jetspark.jetstream.push.options import PushOptions
+from jetspark.jetstream.push.reader import PushReader
+from jetspark.jetstream.subscribe.ownership import Owned
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.subjects import check_filter, check_queue
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.pull.iterate import Handler
+
+__all__ = ["PushSubscription"]
+
+#: Seconds after which a consumer that cannot be found is looked for again: a server that starts finds its
+#: consumers one after the other.
+_LOOK_AGAIN: Final = 1.0
+
+
+class PushSubscription(PushReader):
+    """What `js.subscribe` returns. Read it with `next()` or `async for`, unless it has a callback."""
+
+    def __init__(
+        self,
+        js: JetStream,
+        stream: str,
+        config: ConsumerConfig,
+        *,
+        callback: Handler | None,
+        options: PushOptions,
+    ) -> None:
+        super().__init__(js.connection, stream, config, callback=callback, options=options)
+        self._js = js
+        self._owned: Owned | None = None
+        # Drained, with messages that are not read yet: the consumer goes when they are.
+        self._delete_at_end = False
+        self._looking: asyncio.Task[None] | None = None
+
+    # --- what it is
+
+    @property
+    def stream_name(self) -> str:
+        """Name of the stream that it reads."""
+        return self._stream
+
+    @property
+    def consumer_name(self) -> str:
+        """Name of the consumer behind it."""
+        return self._name
+
+    async def consumer_info(self) -> ConsumerInfo:
+        """How the consumer stands. Raises `ConsumerNotFound`."""
+        return await self._js.consumer_info(self._stream, self._name)
+
+    def __repr__(self) -> str:
+        return f"<PushSubscription {self._stream} > {self._name}>"
+
+    # --- alarms
+
+    def _on_alarm(self, allowed: float) -> None:
+        self.notify(
+            MissedHeartbeat(
+                f"{self._name} of {self._stream} was silent for {allowed:g} s",
+                hint="Nobody leads the consumer, it is gone, or the network loses messages",
+            )
+        )
+        self._look()
+
+    def _look(self) -> None:
+        """See in the background whether the consumer is still there."""
+        if not self._closed and self._name and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look_for_consumer())
+
+    async def _look_for_consumer(self) -> None:
+        for last in (False, True):
+            try:
+                await self.consumer_info()
+            except (ConsumerNotFound, StreamNotFound) as error:
+                if last:
+                    self._on_gone(error)
+                else:
+                    await asyncio.sleep(_LOOK_AGAIN)
+            except Error:
+                return  # Nobody knows; the next alarm asks again.
+            else:
+                return
+
+    def _on_gone(self, cause: Error) -> None:
+        """It is reported. A durable one may be created again; any other one ends with its subscription."""
+        error = ConsumerDeleted(
+            f"consumer {self._name} of stream {self._stream} is gone: nothing arrives any more",
+            status=409,
+            description="Consumer Deleted",
+            hint="Subscribe again; without durable it goes when nobody listens for inactive_threshold (5 s)",
+        )
+        error.__cause__ = cause
+        if self._owned is not None and self._owned.ends_with_us:
+            self._owned.forget()
+            self._finish(error)
+        else:
+            self.notify(error)
+
+    # --- for the session
+
+    def disconnected(self) -> None:
+        """Until it is back, silence means nothing, and answers that are under way are lost."""
+        self._flow.forget()
+
+    def reconnected(self) -> None:
+        """The subscription is restored. The consumer may be gone: one that is not durable goes quickly."""
+        if self._alarm is not None:
+            self._alarm.heard()
+        self._look()
+
+    def closed(self, error: Error | None) -> None:
+        """Nothing will come any more."""
+        self._stop_watching()
+        super().closed(error)
+
+    def end(self) -> None:
+        """Everything has arrived."""
+        self._stop_watching()
+        super().end()
+
+    # --- ending
+
+    async def unsubscribe(self) -> None:
+        """Stop at once, then delete the consumer if this subscription created it.
+
+        What is buffered can still be read; a callback is not called again, and what it did not get goes back
+        to the server. The consumer of a queue stays: other members may use it. Raises what deleting raises.
+        """
+        self._stop_watching()
+        unread = list(self._pending) if self._task is not None else []
+        await super().unsubscribe()
+        self.give_back(unread)
+        if self._owned is not None:
+            await self._owned.delete()
+
+    async def drain(self) -> None:
+        """Stop without loss: take what is under way, hand it out, then delete the consumer if it created it.
+
+        Returns when everything has arrived, and a callback has handled it all. Without a callback the
+        consumer is deleted when the last message was read. Errors of deleting go to the error callback.
+        Raises `Timeout` after the connection's `drain_timeout`; then the consumer stays.
+        """
+        if self._closed:
+            return
+        await super().drain()
+        if self._task is None and (self._pending or self._lent):
+            self._delete_at_end = True
+        elif self._owned is not None:
+            await self._owned.delete_quietly()
+
+    async def _at_end(self) -> None:
+        """The reader has read everything, and handled it: nothing is acknowledged after this."""
+        if self._delete_at_end and self._owned is not None:
+            self._delete_at_end = False
+            await self._owned.delete_quietly()
+
+    def give_back(self, frames: list[MsgFrame]) -> None:
+        """Return to the server what nobody handles."""
+        PullTarget(self._connection, "", self._config.ack_policy).give_back(frames)
+
+    def _stop_watching(self) -> None:
+        if self._alarm is not None:
+            self._alarm.stop()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    # --- for whoever subscribes
+
+    def begin(self, deliver_subject: str, queue: str) -> None:
+        """Subscribe: before the consumer is created, so that it finds somebody. Again, if it moved."""
+        session = self._connection.session
+        if self.sid:
+            self._leave()
+        self.sid = session.new_sid()
+        self.subject_filter = check_filter(deliver_subject)
+        self.queue_group = check_queue(queue) if queue else b""
+        session.add(self)
+
+    def bind(self, info: ConsumerInfo, *, created: bool) -> None:
+        """The consumer is there; when it delivers elsewhere, subscribe there."""
+        self._name = info.name
+        self._take_config(info.config)
+        if not created:
+            self._gaps = Gaps(None)
+        if (info.config.deliver_subject or "") != self.subject:
+            self.begin(info.config.deliver_subject or "", info.config.deliver_group or "")
+        self._owned = Owned(self._js, info, created=created, notify=self.notify)
+        self._watch()
+        self._start()
+
+    def _watch(self) -> None:
+        if self._config.idle_heartbeat and not self._closed:
+            self._alarm = Alarm(
+                self._connection, self._config.idle_heartbeat, self._options.alarm_after, self._on_alarm
+            )
+
+    def abandon(self) -> None:
+        """Nothing came of it."""
+        self._stop_watching()
+        self._leave()
+        self._close(None)

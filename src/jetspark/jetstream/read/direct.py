@@ -1,0 +1,266 @@
+"""Reading stored messages: by direct get from any replica, or through the leader; one, or many at once.
+
+A direct get answers with the message itself, what it says about it in headers (ADR-31). A batch is many such
+answers and `204 EOB`. Both change nothing, so that they are asked again when the connection breaks;
+a batch goes on after the last message that came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from jetspark.errors import (
+    APIError,
+    ConnectionLost,
+    NoResponders,
+    RemoteProtocolError,
+    StatusError,
+    Timeout,
+    UsageError,
+)
+from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.api import API
+from jetspark.jetstream.inbox import Inbox
+from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame
+from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
+from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.pull.fetch import is_status
+from jetspark.wire.frames import MsgFrame
+from jetspark.wire.headers import Headers
+from jetspark.wire.subjects import check_filter
+
+if TYPE_CHECKING:
+    from jetspark.core.message import Msg
+
+__all__ = ["batches", "get"]
+
+#: What one request of a batch asks for: enough to keep the line busy, little enough to be held in memory.
+_BATCH: Final = 5000
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+#: Seconds between tries while nobody answers.
+_RETRY_WAIT: Final = 0.25
+
+_HINTS: Final = {
+    413: "Too many subjects match: at most 1024 are taken at a time. Ask for fewer of them",
+}
+
+
+async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredMessage:
+    """One message. Raises `MessageNotFound`, and what `API.call` raises."""
+    if config.allow_direct or config.mirror_direct:
+        try:
+            return await _get_direct(api, config.name, request)
+        except NoResponders:
+            pass  # No longer allowed, or nobody is up: the leader, or whoever speaks for it, knows.
+    answer = await api.call(endpoints.MSG_GET, request, stream=config.name)
+    return from_answer(config.name, StoredMsg.from_wire(answer["message"]))
+
+
+async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMessage:
+    subject, payload = api.subject(endpoints.DIRECT_GET, stream=stream), request.to_json()
+    last = request.last_by_subj
+    if last is not None:
+        check_filter(last)
+        if not {"*", ">"} & set(last.split(".")):
+            # The subject of the message in the subject of the request: permissions can be given by it.
+            subject = api.subject(endpoints.DIRECT_GET_LAST, stream=stream, subject=last)
+            payload = b""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + api.timeout
+    while True:
+        try:
+            message: Msg = await api.connection.request(subject, payload, timeout=deadline - loop.time())
+        except ConnectionLost:
+            continue
+        frame = message._frame
+        if is_status(frame):
+            raise _status_error(frame, stream)
+        return from_frame(frame)
+
+
+async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerator[list[MsgFrame], None]:
+    """Many messages, as they arrive: one list per read, in order and without gaps; see `stored.from_frame`.
+
+    `batch` and `max_bytes` limit the whole, not a single request to the server; without them it goes on to
+    the message that is the last one when it gets there. Raises `StreamNotFound`, `StatusError`, `UsageError`
+    when the stream allows no direct gets, `Timeout` when nothing arrives for the time of a call.
+    """
+    subject = api.subject(endpoints.DIRECT_GET, stream=stream)
+    loop = asyncio.get_running_loop()
+    reader = _Reader(request)
+    deadline = loop.time() + api.timeout
+    with Inbox(api.connection) as inbox:
+        while not reader.over:
+            inbox.ask(subject, reader.next_request().to_json())
+            while reader.answering:
+                try:
+                    # Whoever answered may be gone: ask another one while there is time.
+                    wait = min(api.timeout / 2, deadline - loop.time())
+                    frames = await inbox.take(wait)
+                except (ConnectionLost, Timeout) as error:
+                    if loop.time() >= deadline:
+                        raise _silence(subject, api.timeout) from error
+                    break
+                except NoResponders:
+                    await _explain_silence(api, stream)
+                    if loop.time() + _RETRY_WAIT >= deadline:
+                        raise _silence(subject, api.timeout) from None
+                    await asyncio.sleep(_RETRY_WAIT)
+                    break
+                if accepted := reader.accept(frames, stream):
+                    deadline = loop.time() + api.timeout
+                    yield accepted
+                    deadline = loop.time() + api.timeout
+
+
+class _Position(NamedTuple):
+    """What a message of a batch says about its place in it."""
+
+    sequence: int
+    #: Messages still to come, this one not counted.
+    pending: int
+    #: Sequence of the message before it in the same answer; 0 for the first.
+    previous: int
+
+
+class _Reader:
+    """Where a batch stands: what to ask for next, and whether what comes follows on what came."""
+
+    def __init__(self, request: MsgGetRequest) -> None:
+        self._request = request
+        self._count = request.batch
+        self._bytes = request.max_bytes
+        self._last = 0
+        self._previous = 0
+        self._held: list[MsgFrame] = []
+        #: Whether an answer is under way.
+        self.answering = False
+        #: Whether there is nothing more to ask for.
+        self.over = False
+
+    def next_request(self) -> MsgGetRequest:
+        """Begin a request for what comes after the last message."""
+        self.answering = True
+        self._previous = 0
+        self._held = []
+        changes: dict[str, object] = {
+            "batch": _BATCH if self._count is None else min(self._count, _BATCH),
+            "max_bytes": _BATCH_BYTES if self._bytes is None else min(self._bytes, _BATCH_BYTES),
+        }
+        if self._last:
+            changes |= {"seq": self._last + 1, "start_time": None}
+        return self._request.replace(**changes)
+
+    def accept(self, frames: list[MsgFrame], stream: str) -> list[MsgFrame]:
+        """The messages of one read that follow on those before. Raises `StatusError`, `UsageError`."""
+        status = frames.pop() if is_status(frames[-1]) else None
+        if frames:
+            frames = self._follow(frames)
+        if self._request.multi_last and self.answering:
+            # All or nothing: in a second answer other messages may be the last of their subject.
+            self._held += frames
+            if status is None:
+                return []
+            frames = self._held
+        if status is not None and self.answering:
+            self._end(status, stream)
+        self._count_out(frames)
+        return frames
+
+    def _follow(self, frames: list[MsgFrame]) -> list[MsgFrame]:
+        first, last = _position(frames[0]), _position(frames[-1])
+        if first.previous != self._previous or first.pending - last.pending != len(frames) - 1:
+            # A gap; or the server counted anew because messages were stored meanwhile. Then look at each.
+            frames = self._up_to_the_gap(frames)
+            if not frames:
+                return frames
+            last = _position(frames[-1])
+        self._previous = last.sequence
+        return frames
+
+    def _up_to_the_gap(self, frames: list[MsgFrame]) -> list[MsgFrame]:
+        previous = self._previous
+        for index, frame in enumerate(frames):
+            position = _position(frame)
+            if position.previous != previous:
+                self.answering = False
+                return frames[:index]
+            previous = position.sequence
+        return frames
+
+    def _end(self, status: MsgFrame, stream: str) -> None:
+        headers = Headers.parse(status.header)
+        self.answering = False
+        if headers.status == 404:
+            self.over = True
+        elif headers.status != 204:
+            raise _status_error(status, stream)
+        else:
+            # Without a single message there is no progress: asking again would not end.
+            self.over = headers.get("Nats-Num-Pending", "0") == "0" or not self._previous
+            if up_to := headers.get("Nats-UpTo-Sequence"):
+                self._request = self._request.replace(up_to_seq=int(up_to), up_to_time=None)
+
+    def _count_out(self, frames: list[MsgFrame]) -> None:
+        if not frames:
+            return
+        self._last = _position(frames[-1]).sequence
+        if self._count is not None:
+            self._count -= len(frames)
+        if self._bytes is not None:
+            self._bytes -= sum(len(frame.header) + len(frame.data) for frame in frames)
+        if (self._count is not None and self._count <= 0) or (self._bytes is not None and self._bytes <= 0):
+            self.over = True
+            self.answering = False
+
+
+def _position(frame: MsgFrame) -> _Position:
+    headers = Headers.parse(frame.header)
+    try:
+        # The last value of each: the message itself may have headers of these names.
+        return _Position(
+            *(
+                int(headers.get_all(name)[-1])
+                for name in ("Nats-Sequence", "Nats-Num-Pending", "Nats-Last-Sequence")
+            )
+        )
+    except IndexError:
+        if "Nats-Sequence" in headers:
+            raise UsageError(
+                "the server does not know batches of direct gets", hint="They need nats-server 2.11"
+            ) from None
+        raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from None
+
+
+def _status_error(frame: MsgFrame, stream: str) -> APIError | StatusError:
+    headers = Headers.parse(frame.header)
+    status = headers.status or 0
+    if status == 404:
+        # As the leader says it.
+        error = {"code": 404, "err_code": 10037, "description": "no message found"}
+        return APIError.from_wire(error, stream=stream)
+    return StatusError(
+        f"stream {stream}: {status} {headers.description}",
+        status=status,
+        description=headers.description,
+        hint=_HINTS.get(status),
+    )
+
+
+async def _explain_silence(api: API, stream: str) -> None:
+    """Nobody answers direct gets. Raises the reason, unless it may be for the moment only."""
+    info = StreamInfo.from_wire(await api.call(endpoints.STREAM_INFO, stream=stream))
+    if not info.config.allow_direct:
+        raise UsageError(
+            f"stream {stream} does not allow direct gets", hint="Update it with allow_direct=True"
+        )
+
+
+def _silence(subject: str, seconds: float) -> Timeout:
+    return Timeout(
+        f"nothing arrived on {subject!r} for {seconds} s",
+        hint="Check the connection, the permissions, and whether the cluster has a leader",
+    )

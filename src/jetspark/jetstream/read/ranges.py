@@ -1,0 +1,329 @@
+"""Reading the sequences [first, next) of a stream: each message once, in order, all, whatever happens.
+
+This is what a Spark task does. The same range read twice gives the same messages, as long as the stream holds
+them. Nothing is counted: a range is complete when a message at or behind its end arrived, or when the leader
+of the stream says that nothing matches any more. A lost connection, a new leader or a deleted consumer stays
+behind the ordered consumer that reads.
+
+Streams that delete what is acknowledged (work queue, interest) must not have another consumer: they are read
+by batches of direct gets, which leave no trace.
+
+Before messages are handed on, the stream is looked at once more: whether it is still the same one, and
+whether its head has overtaken the reader. So what is missing in a range is known to be missing, and nothing
+of another stream with the same name ever gets among it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from jetspark.errors import DataLoss, Error, StreamNotFound, Timeout, UsageError
+from jetspark.jetstream.message.metadata import parse_metadata
+from jetspark.jetstream.message.stored import told_by
+from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.model.requests import MsgGetRequest
+from jetspark.jetstream.model.stream import RetentionPolicy, StreamConfig
+from jetspark.jetstream.ordered.pull import OrderedConsumer
+from jetspark.jetstream.read import direct
+from jetspark.jetstream.read.lookup import next_stored
+from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
+from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.retry import PATIENCE, is_passing, patiently
+from jetspark.wire.frames import MsgFrame
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+
+__all__ = ["Chunk", "OnLoss", "read_range", "reads_direct", "stream_info"]
+
+#: Messages as a consumer delivered them, with a reply subject that tells of them; or, without one, as direct
+#: gets answered, with headers that do (`stored.told_by`).
+Chunk: TypeAlias = list[MsgFrame]
+#: Told of what is gone. It raises the error, or returns so that reading goes on behind it.
+OnLoss: TypeAlias = Callable[[DataLoss], None]
+
+#: What is handed on at a time: enough to be worth a look at the stream.
+_CHUNK_MESSAGES: Final = 10_000
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+#: What is asked for or buffered at most. A message that is larger gets room for itself.
+_MAX_BYTES: Final = 8 * 1024 * 1024
+#: What is asked for at least, when little of a range is left.
+_MIN_BYTES: Final = 32 * 1024
+#: What a message weighs beyond what the stream counts: the reply subject.
+_OVERHEAD: Final = 96
+#: Seconds of silence after which the leader is asked whether anything is left.
+_SILENCE: Final = 1.0
+#: Seconds without use after which the server deletes a consumer that nobody could delete.
+_INACTIVE_THRESHOLD: Final = 30.0
+#: Seconds after which it is believed that a stream is gone or ends earlier than it did; and between looks.
+_SECOND_LOOK: Final = 5.0
+_LOOK_AGAIN: Final = 0.5
+
+_data = attrgetter("data")
+
+
+def reads_direct(config: StreamConfig) -> bool:
+    """Whether ranges of the stream are read by direct get. Raises `UsageError` when they cannot be."""
+    if config.retention in (RetentionPolicy.LIMITS, None):
+        return False
+    if not config.allow_direct:
+        raise UsageError(
+            f"stream {config.name} has retention {config.retention!s} and does not allow direct gets",
+            hint="Another consumer would disturb its delivery: update the stream with allow_direct=True",
+        )
+    return True
+
+
+async def stream_info(js: JetStream, name: str, *, reaching: int = 0) -> StreamInfo:
+    """The stream, asked for until somebody answers. Raises `StreamNotFound`.
+
+    A server that just started may not know a stream yet, and a leader that was just elected may not have
+    caught up with what it will hold: neither is believed at once, when the stream should have the sequence
+    `reaching`.
+    """
+
+    async def look() -> StreamInfo:
+        return (await js.get_stream(name)).cached_info
+
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + (_SECOND_LOOK if reaching else 0)
+    while True:
+        late = loop.time() >= deadline
+        try:
+            info = await patiently(look)
+        except StreamNotFound:
+            if late:
+                raise
+        else:
+            if info.state.last_seq >= reaching or late:
+                return info
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _raise(loss: DataLoss) -> None:
+    raise loss
+
+
+async def read_range(
+    js: JetStream, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
+) -> AsyncGenerator[Chunk, None]:
+    """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
+
+    `next_seq` must not be beyond the end of the stream: what is not stored yet is not waited for. What is
+    gone is told to `on_loss`, which raises it by default. Raises `UsageError` and `ConnectionClosed`;
+    `Timeout` and the like only after they lasted longer than an election may.
+    """
+    if not len(wanted):
+        return
+    reader = _RangeReader(js, wanted, subjects, on_loss)
+    async with aclosing(reader.chunks()) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+class _RangeReader:
+    """Reads one range."""
+
+    def __init__(self, js: JetStream, wanted: StreamRange, subjects: Sequence[str], on_loss: OnLoss) -> None:
+        self._js = js
+        self._wanted = wanted
+        self._subjects = list(subjects)
+        self._on_loss = on_loss
+        # Everything before it is handed on, or known to be gone.
+        self._position = wanted.first_seq
+        self._max_bytes = max(_MAX_BYTES, 2 * js.connection.max_payload)
+
+    async def chunks(self) -> AsyncGenerator[Chunk, None]:
+        info = await self._look()
+        if info is None:
+            return
+        try:
+            async with aclosing(self._gathered(info)) as chunks:
+                async for chunk, next_seq in chunks:
+                    if not await self._check(chunk, next_seq):
+                        return
+                    if chunk:
+                        yield chunk
+        except StreamNotFound:
+            if await self._look() is not None:
+                raise  # It is there: whoever said so has to be asked again, from the start.
+
+    async def _gathered(self, info: StreamInfo) -> AsyncGenerator[tuple[Chunk, int], None]:
+        """Chunks, each with the sequence up to which it is all there is."""
+        source = self._direct() if reads_direct(info.config) else self._ordered(info)
+        chunk: Chunk = []
+        size = 0
+        async with aclosing(source) as arriving:
+            async for messages in arriving:
+                chunk += messages
+                size += sum(map(len, map(_data, messages)))
+                if len(chunk) < _CHUNK_MESSAGES and size < _CHUNK_BYTES:
+                    continue
+                yield chunk, _sequence(chunk[-1]) + 1
+                chunk, size = [], 0
+        yield chunk, self._wanted.next_seq
+
+    # --- two ways to read; both end when everything up to the end was seen
+
+    async def _ordered(self, info: StreamInfo) -> AsyncGenerator[list[MsgFrame], None]:
+        wanted = self._wanted
+        consumer = OrderedConsumer(
+            self._js,
+            wanted.stream,
+            filter_subjects=self._subjects,
+            opt_start_seq=wanted.first_seq,
+            inactive_threshold=_INACTIVE_THRESHOLD,
+        )
+        puller = consumer._puller({"max_bytes": self._max_bytes, "expires": 30.0}, None)
+        weight = info.state.bytes / max(info.state.messages, 1) + _OVERHEAD
+        puller.narrow(self._room(len(wanted), weight))
+        await patiently(puller.start)
+        try:
+            begun = consumer.cached_info
+            last = wanted.first_seq - 1
+            idle = bool(begun and not begun.num_pending)
+            loop = asyncio.get_running_loop()
+            progress = loop.time()
+            while True:
+                frames = [] if idle else await puller.take(_SILENCE)
+                if frames:
+                    progress = loop.time()
+                    metadata = parse_metadata(frames[-1].reply)
+                    last, idle = metadata.sequence.stream, not metadata.num_pending
+                    if last >= wanted.next_seq:
+                        frames = _before(frames, wanted.next_seq)
+                    if frames:
+                        yield frames
+                    if last >= wanted.next_seq - 1:
+                        return
+                    puller.narrow(self._room(wanted.next_seq - 1 - last, weight))
+                    if not idle:
+                        continue
+                elif puller.error is not None:
+                    raise puller.error
+                if await self._is_last(last):
+                    return
+                idle = False
+                if loop.time() - progress > PATIENCE:
+                    raise Timeout(
+                        f"stream {wanted.stream} has messages behind {last}, none came for {PATIENCE:g} s",
+                        hint="Check the cluster: the consumer's server may lag behind the leader",
+                    )
+        finally:
+            await puller.stop()
+
+    def _room(self, messages: int, weight: float) -> int:
+        """What so many messages may weigh: asking for more would bring what lies behind the range."""
+        return min(max(math.ceil(messages * weight * 1.1), _MIN_BYTES), self._max_bytes)
+
+    async def _direct(self) -> AsyncGenerator[list[MsgFrame], None]:
+        """One filter is the server's work, several are ours: a direct get takes only one."""
+        wanted, subjects = self._wanted, self._subjects
+        one = subjects[0] if len(subjects) == 1 else None
+        matches = _matcher(subjects) if len(subjects) > 1 else None
+        last = wanted.first_seq - 1
+        while True:
+            request = MsgGetRequest(seq=last + 1, next_by_subj=one or ">", batch=wanted.next_seq - 1 - last)
+            try:
+                async with aclosing(direct.batches(self._js.api, wanted.stream, request)) as batches:
+                    async for answers in batches:
+                        last, frames = _sequence(answers[-1]), answers
+                        if last >= wanted.next_seq:
+                            frames = _before(frames, wanted.next_seq)
+                        if matches is not None:
+                            frames = [frame for frame in frames if matches(told_by(frame.header)[1])]
+                        if frames:
+                            yield frames
+                        if last >= wanted.next_seq - 1:
+                            return
+            except Error as error:
+                if not is_passing(error):
+                    raise
+            if await self._is_last(last):
+                return
+
+    async def _is_last(self, last: int) -> bool:
+        """Whether, as the leader sees it, nothing more of the range follows."""
+        following = await next_stored(self._js, self._wanted.stream, last + 1, self._subjects)
+        return following is None or following.sequence >= self._wanted.next_seq
+
+    # --- proof
+
+    async def _look(self) -> StreamInfo | None:
+        """The stream, if it is still the one; None when it is not, and that may be."""
+        wanted = self._wanted
+        try:
+            info = await stream_info(self._js, wanted.stream, reaching=wanted.next_seq - 1)
+        except StreamNotFound:
+            self._lost(wanted.next_seq, DELETED)
+            return None
+        if info.created != wanted.created:
+            self._lost(wanted.next_seq, RECREATED)
+            return None
+        if info.state.last_seq < wanted.next_seq - 1:
+            self._lost(wanted.next_seq, ROLLED_BACK)
+            return None
+        return info
+
+    async def _check(self, chunk: Chunk, next_seq: int) -> bool:
+        """Whether a chunk, which is all there is from the last one up to `next_seq`, may be handed on."""
+        info = await self._look()
+        if info is None:
+            return False
+        head = min(info.state.first_seq, next_seq)
+        if head > self._position and not head_may_move(info.config, info.state):
+            # Older than the head, so that it was read before it vanished: that is no loss.
+            missing = _first_missing(chunk, self._position)
+            if missing < head:
+                self._position = missing
+                self._lost(head, cause_of_lost_head(info.config, info.state))
+        self._position = next_seq
+        return True
+
+    def _lost(self, next_seq: int, cause: str) -> None:
+        self._on_loss(
+            DataLoss(stream=self._wanted.stream, first_seq=self._position, next_seq=next_seq, cause=cause)
+        )
+
+
+def _sequence(frame: MsgFrame) -> int:
+    if frame.reply:
+        return parse_metadata(frame.reply).sequence.stream
+    return int(told_by(frame.header)[2])
+
+
+def _before(frames: list[MsgFrame], next_seq: int) -> list[MsgFrame]:
+    """The frames, which are in order, of the messages before `next_seq`."""
+    low, high = 0, len(frames)
+    while low < high:
+        middle = (low + high) // 2
+        if _sequence(frames[middle]) < next_seq:
+            low = middle + 1
+        else:
+            high = middle
+    return frames[:low]
+
+
+def _first_missing(chunk: Chunk, position: int) -> int:
+    """The first sequence from `position` on that is not in the chunk."""
+    for message in chunk:
+        if _sequence(message) != position:
+            break
+        position += 1
+    return position
+
+
+def _matcher(subjects: Sequence[str]) -> Callable[[bytes], object]:
+    """What tells whether a subject matches one of several patterns."""
+    patterns = [rb"\.".join(map(_token, subject.split("."))) for subject in subjects]
+    return re.compile(b"|".join(patterns), re.DOTALL).fullmatch
+
+
+def _token(token: str) -> bytes:
+    return {"*": rb"[^.]+", ">": rb".+"}.get(token) or re.escape(token.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,194 @@
+"""A pull subscription of the classic API: `fetch`, which raises `Timeout` when nothing came."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Self
+
+from jetspark.core.signal import Signal
+from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
+from jetspark.jetstream import api
+from jetspark.jetstream.message.delivered import Batch
+from jetspark.jetstream.model.consumer import AckPolicy
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.on_error import Reporter
+from jetspark.jetstream.pull.fetch import Leftover, PullTarget
+from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch
+from jetspark.jetstream.subscribe.ownership import Owned
+from jetspark.jetstream.subscribe.pull_one import PullOne
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.context import JetStream
+
+__all__ = ["PullSubscription"]
+
+
+class PullSubscription:
+    """What `js.pull_subscribe` returns."""
+
+    def __init__(
+        self, js: JetStream, stream: str, name: str, info: ConsumerInfo | None, *, created: bool
+    ) -> None:
+        self._js = js
+        self._stream = stream
+        self._name = name
+        subject = js.api.subject(api.CONSUMER_NEXT, stream=stream, consumer=name)
+        policy = AckPolicy.EXPLICIT if info is None else info.config.ack_policy
+        self._target = PullTarget(js.connection, subject, policy)
+        self._owned: Owned | None = None
+        if info is not None:
+            notify = Reporter(js.connection, None).notify
+            self._owned = Owned(js, info, created=created, notify=notify)
+        self._leftover = Leftover()
+        self._one = PullOne(self._target, self._leftover)
+        # How many fetches wait, and who is told when one has ended.
+        self._fetching = 0
+        self._fetched = Signal()
+        self._running: set[ClassicFetch] = set()
+        self._closed = False
+
+    @property
+    def stream_name(self) -> str:
+        """Name of the stream that it reads."""
+        return self._stream
+
+    @property
+    def consumer_name(self) -> str:
+        """Name of the consumer behind it."""
+        return self._name
+
+    @property
+    def active(self) -> bool:
+        """Whether one can still fetch."""
+        return not self._closed
+
+    @property
+    def pending_msgs(self) -> int:
+        """Messages that fetches left behind when they were cancelled; the next fetch hands them out."""
+        return len(self._leftover.frames)
+
+    async def consumer_info(self) -> ConsumerInfo:
+        """How the consumer stands. Raises `ConsumerNotFound`."""
+        return await self._js.consumer_info(self._stream, self._name)
+
+    def __repr__(self) -> str:
+        return f"<PullSubscription {self._stream} > {self._name}>"
+
+    async def fetch(self, batch: int = 1, timeout: float = 5.0) -> Batch:
+        """Up to `batch` messages: those that are there, else what comes within `timeout` seconds.
+
+        Returns as soon as all are there, at the latest after `timeout` with those that came; the error that
+        ended it early is `batch.error`. When nothing came, it raises: `Timeout`, or what the server says,
+        such as `ExceededLimit`, `BadRequest`, `ConsumerDeleted`, `LeadershipChanged`, `NoResponders`. A
+        connection that breaks is waited for. What a cancelled fetch had received comes with the next one.
+        """
+        _check(batch, timeout)
+        self._check_open()
+        self._fetching += 1
+        try:
+            return await self._fetch(batch, timeout)
+        finally:
+            self._fetching -= 1
+            self._fetched.wake()
+
+    async def _fetch(self, batch: int, timeout: float) -> Batch:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        await self._leftover.settle(timeout)
+        frames = self._leftover.take(batch, None)
+        if len(frames) == batch:
+            return Batch(self._target.messages(frames))
+        self._target.check_open()
+        error: Error | None = None
+        try:
+            at_once = batch > 1
+            if not at_once and (found := await self._one.ask(deadline)) is not None:
+                frames = [found]
+        except TimeoutError:
+            pass
+        if len(frames) < batch and loop.time() < deadline:
+            self._check_open()
+            fetch = ClassicFetch(self._target, batch - len(frames), self._leftover, at_once=at_once)
+            self._running.add(fetch)
+            try:
+                frames += await fetch.run(deadline)
+            except BaseException:
+                self._leftover.frames.extendleft(reversed(frames))
+                raise
+            finally:
+                self._running.discard(fetch)
+            error = fetch.error
+        if frames:
+            return Batch(self._target.messages(frames), error)
+        raise error or Timeout(
+            f"no message of {self._stream} > {self._name} within {timeout} s",
+            hint="Nothing is there to deliver, or max_ack_pending messages wait for acknowledgement",
+        )
+
+    # --- ending
+
+    async def unsubscribe(self) -> None:
+        """Stop at once, then delete the consumer if this subscription created it.
+
+        Fetches that wait raise `SubscriptionClosed`; what nobody got goes back to the server. Raises what
+        deleting raises.
+        """
+        await self._end()
+        if self._owned is not None:
+            await self._owned.delete()
+
+    async def drain(self) -> None:
+        """Let the fetches that wait finish, then delete the consumer if this subscription created it.
+
+        Errors of deleting go to the error callback. Raises `Timeout` after the connection's `drain_timeout`.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        seconds = self._js.connection.options.drain_timeout
+        finished = await self._wait_for_fetches(seconds)
+        await self._end()
+        if not finished:
+            raise Timeout(f"a fetch did not end within {seconds} s", hint="Raise drain_timeout")
+        if self._owned is not None:
+            await self._owned.delete_quietly()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.unsubscribe()
+
+    async def _end(self) -> None:
+        """End the fetches that wait, and return to the server what nobody got."""
+        self._closed = True
+        for fetch in list(self._running):
+            fetch.end(self._refusal())
+        self._one.end(self._refusal())
+        await self._wait_for_fetches(self._js.timeout)
+        await self._leftover.settle(self._js.timeout)
+        frames = self._leftover.take(len(self._leftover.frames), None)
+        self._target.give_back(frames)
+
+    async def _wait_for_fetches(self, timeout: float) -> bool:
+        """Whether all have ended in time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while self._fetching and await self._fetched.wait(deadline - loop.time()):
+            pass
+        return not self._fetching
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self._refusal()
+
+    def _refusal(self) -> SubscriptionClosed:
+        return SubscriptionClosed(f"the subscription to {self._stream} > {self._name} is closed")
+
+
+def _check(batch: int, timeout: float) -> None:
+    if type(batch) is not int or batch < 1:
+        raise UsageError(f"batch must be a whole number of at least 1, not {batch!r}")
+    if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise UsageError(f"timeout must be more than 0 seconds, not {timeout!r}")

@@ -1,0 +1,354 @@
+"""The rules of `subscribe` and `pull_subscribe`: what may be asked for, and whether a consumer fits it.
+
+Everything here is decided from what the user said and what the server answered. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from jetspark.errors import (
+    ConsumerIsPull,
+    ConsumerIsPush,
+    ConsumerMismatch,
+    DuplicateSubscription,
+    NoMatchingStream,
+    UsageError,
+)
+from jetspark.jetstream.model.base import to_ns
+from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
+from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.wire.subjects import check_filter, check_name, check_queue
+
+__all__ = ["Asked", "ask", "ask_ordered", "check_found", "differences", "only_stream", "to_create"]
+
+#: Seconds between the heartbeats that flow control needs, when nothing else is said.
+DEFAULT_HEARTBEAT: Final = 5.0
+
+_DEFAULTS: Final = ConsumerConfig()
+#: What is looked at by rules of its own, not by a comparison.
+_NOT_COMPARED: Final = frozenset({"name", "deliver_group", "filter_subject", "filter_subjects", "extra"})
+_SECONDS: Final = frozenset(
+    {"ack_wait", "idle_heartbeat", "inactive_threshold", "max_expires", "priority_timeout"}
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the user wants, checked and brought together."""
+
+    #: Empty when the user gave none.
+    subject: str
+    #: Empty when the stream is to be found by its subject.
+    stream: str
+    #: Empty when it is not shared.
+    queue: str
+    #: The name to look for; empty for a consumer that does not exist yet and has no name.
+    name: str
+    #: Whether the consumer must exist.
+    bound: bool
+    pull: bool
+    #: What it is to be; without what the subscription itself decides.
+    config: ConsumerConfig
+
+
+def ask(
+    *,
+    pull: bool,
+    subject: str = "",
+    queue: str = "",
+    durable: str | None = None,
+    stream: str | None = None,
+    consumer: str | None = None,
+    config: ConsumerConfig | None = None,
+    idle_heartbeat: float | None = None,
+    flow_control: bool = False,
+    changes: dict[str, object] | None = None,
+) -> Asked:
+    """Bring together what the user said. Raises `UsageError` for what contradicts itself or cannot work."""
+    config = _DEFAULTS if config is None else config
+    if not isinstance(config, ConsumerConfig):
+        raise UsageError(f"config must be a ConsumerConfig, not {type(config).__name__}")
+    if subject:
+        check_filter(subject)
+    elif not stream:
+        raise UsageError(
+            "neither subject nor stream is given: there is no way to find the consumer",
+            hint="Give a subject that one stream stores, or stream=",
+        )
+    queue = queue or config.deliver_group or ""
+    if config.deliver_group and config.deliver_group != queue:
+        raise UsageError(
+            f"queue={queue!r} differs from ConsumerConfig.deliver_group={config.deliver_group!r}"
+        )
+    if queue:
+        check_queue(queue)
+    durable = _same("durable", durable, "ConsumerConfig.durable_name", config.durable_name)
+    name = _same("consumer", consumer, "durable", durable) or config.name or ""
+    if name and config.name and config.name != name:
+        raise UsageError(f"ConsumerConfig.name={config.name!r} differs from {name!r}")
+    if queue and not name:
+        # Otherwise each member would get a consumer, and so every message, of its own.
+        durable = name = queue
+    for argument, value in (("stream", stream), ("consumer", name)):
+        if value:
+            check_name(value, argument)
+    _check_filter_of(config, subject)
+    if pull:
+        _check_pull(config)
+    else:
+        config = _push(config, queue, idle_heartbeat, flow_control)
+    config = config.replace(durable_name=durable or None, **_filter_of(config, subject), **(changes or {}))
+    return Asked(
+        subject=subject,
+        stream=stream or "",
+        queue=queue,
+        name=name,
+        bound=bool(consumer),
+        pull=pull,
+        config=config,
+    )
+
+
+def ask_ordered(asked: Asked) -> ConsumerConfig:
+    """How the consumers behind an ordered subscription begin. Raises `UsageError` for what has no meaning."""
+    config = asked.config
+    for argument, value in (
+        ("queue", asked.queue),
+        ("durable or consumer", asked.name),
+        ("ConsumerConfig.deliver_subject", "" if _is_stand_in(config) else config.deliver_subject),
+        ("ConsumerConfig.max_deliver", (config.max_deliver or 1) > 1),
+        ("ConsumerConfig.ack_wait", config.ack_wait),
+        ("ConsumerConfig.backoff", config.backoff),
+    ):
+        if value:
+            raise UsageError(
+                f"{argument} excludes ordered=True",
+                hint="Behind an ordered subscription stands one consumer after another, each for it alone",
+            )
+    if config.ack_policy not in (AckPolicy.NONE, _DEFAULTS.ack_policy):
+        raise UsageError(f"ConsumerConfig.ack_policy={str(config.ack_policy)!r} excludes ordered=True")
+    return config.replace(
+        ack_policy=AckPolicy.NONE,
+        max_deliver=1,
+        max_ack_pending=None,
+        mem_storage=True,
+        num_replicas=1,
+        flow_control=True,
+        idle_heartbeat=config.idle_heartbeat or DEFAULT_HEARTBEAT,
+    )
+
+
+def only_stream(subject: str, names: Sequence[str]) -> str:
+    """The stream that stores a subject. Raises `NoMatchingStream` unless there is exactly one."""
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise NoMatchingStream(
+            f"{len(names)} streams store something of {subject!r}: {', '.join(sorted(names))}",
+            subject=subject,
+            streams=tuple(sorted(names)),
+            hint="Say which one with stream=",
+        )
+    raise NoMatchingStream(
+        f"no stream stores {subject!r}",
+        subject=subject,
+        hint="Create one with js.create_stream(...), or check the subject, `domain` and the account",
+    )
+
+
+def to_create(asked: Asked, deliver_subject: str) -> ConsumerConfig:
+    """The configuration of the consumer to be; `deliver_subject` is for a push consumer that has none."""
+    changes: dict[str, object] = {}
+    if not asked.pull:
+        if _is_stand_in(asked.config):
+            changes["deliver_subject"] = deliver_subject
+        changes["deliver_group"] = asked.queue or None
+    if asked.name and not asked.config.durable_name:
+        changes["name"] = asked.name
+    return asked.config.replace(**changes)
+
+
+def check_found(asked: Asked, info: ConsumerInfo) -> None:
+    """Raise a `SubscribeError` or `ConsumerIsPush` unless the consumer is what was asked for."""
+    found = info.config
+    who = f"consumer {info.name} of stream {info.stream_name}"
+    if asked.pull and found.is_push:
+        raise ConsumerIsPush(
+            f"{who} pushes to {found.deliver_subject!r}: one cannot pull from it",
+            status=409,
+            description="Consumer is push based",
+            hint="Use js.subscribe(...)",
+        )
+    if not asked.pull:
+        if not found.is_push:
+            raise ConsumerIsPull(
+                f"{who} has no deliver subject: one can only pull from it", hint="Use js.pull_subscribe(...)"
+            )
+        _check_group(asked, info, who)
+    wanted, filters = _filters(asked.config), _filters(found)
+    if wanted and filters and wanted != filters:
+        raise ConsumerMismatch(
+            f"{who} delivers {_listed(filters)}, not {_listed(wanted)}",
+            differences={"filter_subject": (_listed(wanted), _listed(filters))},
+            hint="Subscribe to what it delivers, or use another consumer",
+        )
+    changed = differences(asked.config, found)
+    if changed:
+        listed = "; ".join(
+            f"{field} is {theirs!r}, not {ours!r}" for field, (ours, theirs) in changed.items()
+        )
+        raise ConsumerMismatch(
+            f"{who} exists and is configured otherwise: {listed}",
+            differences=changed,
+            hint="It was not changed: use js.update_consumer(...), leave these settings out, or another name",
+        )
+
+
+def differences(asked: ConsumerConfig, found: ConsumerConfig) -> dict[str, tuple[object, object]]:
+    """The fields that were asked for and are otherwise, with both values.
+
+    A field that was left at its default says nothing. What the server adds (defaults, its own metadata) is no
+    difference.
+    """
+    changed: dict[str, tuple[object, object]] = {}
+    for field in asked.__struct_fields__:
+        ours, theirs = getattr(asked, field), getattr(found, field)
+        if field in _NOT_COMPARED or ours is None or ours == getattr(_DEFAULTS, field):
+            continue
+        if field == "deliver_subject" and ours == _STAND_IN:
+            continue
+        if _comparable(field, ours, ours) != _comparable(field, theirs, ours):
+            changed[field] = (ours, theirs)
+    return changed
+
+
+def _comparable(field: str, value: object, ours: object) -> object:
+    if value is not None and field in _SECONDS:
+        assert isinstance(value, float | int)
+        return to_ns(value)
+    if field == "backoff":
+        assert isinstance(value, list)
+        return [to_ns(wait) for wait in value]
+    if field == "metadata":
+        assert isinstance(value, dict)
+        assert isinstance(ours, dict)
+        return {key: value.get(key) for key in ours}
+    if field == "sample_freq":
+        return str(value or "").rstrip("%")
+    return value
+
+
+# --- a push consumer
+
+#: Settings that only push consumers have need a deliver subject, and the real one is not known so early.
+_STAND_IN: Final = "_JETSPARK.to-be-chosen"
+
+
+def _is_stand_in(config: ConsumerConfig) -> bool:
+    return config.deliver_subject == _STAND_IN
+
+
+def _push(
+    config: ConsumerConfig, queue: str, idle_heartbeat: float | None, flow_control: bool
+) -> ConsumerConfig:
+    heartbeat = config.idle_heartbeat if idle_heartbeat is None else idle_heartbeat
+    flow_control = flow_control or config.flow_control
+    if queue and (heartbeat or flow_control):
+        which = "flow_control" if flow_control else "idle_heartbeat"
+        raise UsageError(
+            f"{which} excludes queue={queue!r}: the server would send it to any one of the members",
+            hint="Members of a queue need neither",
+        )
+    if flow_control and not heartbeat:
+        heartbeat = DEFAULT_HEARTBEAT
+    return config.replace(
+        deliver_subject=config.deliver_subject or _STAND_IN,
+        idle_heartbeat=heartbeat or None,
+        flow_control=flow_control,
+    )
+
+
+def _check_group(asked: Asked, info: ConsumerInfo, who: str) -> None:
+    found = info.config
+    group, queue = found.deliver_group or "", asked.queue
+    differs = {"deliver_group": (queue or None, group or None)}
+    if not queue and group:
+        raise ConsumerMismatch(
+            f"{who} is for the queue group {group!r}, and this is no queue subscription",
+            differences=differs,
+            hint=f"Subscribe with queue={group!r}",
+        )
+    if queue and not group:
+        raise ConsumerMismatch(
+            f"{who} was created without a deliver group: a queue cannot share it",
+            differences=differs,
+            hint="Use another consumer, or subscribe without queue",
+        )
+    if queue != group:
+        raise ConsumerMismatch(
+            f"{who} is for the queue group {group!r}, not {queue!r}",
+            differences=differs,
+            hint=f"Subscribe with queue={group!r}, or use another consumer",
+        )
+    if not queue and info.push_bound:
+        raise DuplicateSubscription(
+            f"somebody is subscribed to {who} already",
+            hint="Unsubscribe the other one, or share the work with queue=",
+        )
+    if queue:
+        for field, value in (("flow_control", found.flow_control), ("idle_heartbeat", found.idle_heartbeat)):
+            if value:
+                raise ConsumerMismatch(
+                    f"{who} has {field}, which does not work for a queue",
+                    differences={field: (None, value)},
+                    hint="Create the consumer without it",
+                )
+
+
+# --- a pull consumer
+
+
+def _check_pull(config: ConsumerConfig) -> None:
+    if config.ack_policy in (AckPolicy.NONE, AckPolicy.ALL):
+        raise UsageError(
+            f"ConsumerConfig.ack_policy={str(config.ack_policy)!r} is not for pull subscriptions",
+            hint="Use 'explicit'; consumer.fetch(...) of the simplified API takes any",
+        )
+    for field in ("deliver_subject", "deliver_group"):
+        if getattr(config, field):
+            raise UsageError(
+                f"ConsumerConfig.{field} is not for pull subscriptions", hint="Use js.subscribe(...)"
+            )
+
+
+# --- filters
+
+
+def _filters(config: ConsumerConfig) -> set[str]:
+    return {*config.filter_subjects, *([config.filter_subject] if config.filter_subject else [])}
+
+
+def _filter_of(config: ConsumerConfig, subject: str) -> dict[str, object]:
+    return {} if _filters(config) else {"filter_subject": subject or None}
+
+
+def _check_filter_of(config: ConsumerConfig, subject: str) -> None:
+    filters = _filters(config)
+    if subject and filters and filters != {subject}:
+        raise UsageError(
+            f"subject={subject!r} is not what the configuration filters: {_listed(filters)}",
+            hint="Leave one of them out; without a subject give stream=",
+        )
+
+
+def _listed(subjects: set[str]) -> str:
+    return ", ".join(sorted(subjects))
+
+
+def _same(argument: str, value: str | None, other: str, its_value: str | None) -> str | None:
+    if value and its_value and value != its_value:
+        raise UsageError(f"{argument}={value!r} differs from {other}={its_value!r}")
+    return value or its_value

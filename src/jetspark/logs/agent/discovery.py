@@ -1,0 +1,227 @@
+"""Which files are followed: those that patterns find, under whatever name they go on.
+
+A file that is renamed is the same file. One that no pattern finds any more is read to its end and closed
+when nothing came for a while. What was renamed while nobody looked is searched for in its old directory.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from jetspark.logs.agent.file import TailedFile, is_same, last_line_end
+from jetspark.logs.agent.positions import Key, Position, Positions
+
+__all__ = ["COMPRESSED", "WatchedFiles"]
+
+#: What rotation leaves behind compressed is no text.
+COMPRESSED: Final = ("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.lz4")
+#: How often it is looked again when there were new files: one that is renamed between the list of names and
+#: the look at it is found under neither name, and its successor must not be shipped before it.
+_LOOKS: Final = 4
+_OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+class _Found(NamedTuple):
+    path: str
+    key: Key
+    #: Open if it was not known; -1 if it was.
+    fd: int
+
+
+class WatchedFiles:
+    """The files that are followed now, by device and inode."""
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        positions: Positions,
+        *,
+        exclude: Sequence[str] = COMPRESSED,
+        from_end: bool = False,
+        close_after: float = 60.0,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._patterns = patterns
+        # One expression: every name is compared five times a second.
+        self._excluded = re.compile("|".join(map(fnmatch.translate, exclude)) or "(?!)")
+        self._positions = positions
+        self._from_end = from_end
+        self._close_after = close_after
+        self._tell = tell
+        self._refused: set[str] = set()
+        self._first = True
+        #: Whether there are positions that are not on disk, without which a crash would not find the same
+        #: files, beginning at the same places, again.
+        self.unsaved = False
+        self.files: dict[Key, TailedFile] = {}
+
+    def look(self) -> list[_Found]:
+        """Find files. For a thread: it changes nothing here, and `take` takes what it returns."""
+        known = set(self.files)
+        found: dict[Key, _Found] = {}
+        for _ in range(_LOOKS):
+            before = len(found.keys() - known)
+            for pattern in self._patterns:
+                for path in glob.iglob(pattern, recursive=True, include_hidden=True):
+                    if not self._is_excluded(path):
+                        self._find(path, found, known)
+            if len(found.keys() - known) == before:
+                break
+        if self._first:
+            for position in list(self._positions.entries.values()):
+                if position.key not in found and not position.deleted:
+                    self._find_renamed(position, found)
+        return list(found.values())
+
+    def take(self, found: Sequence[_Found]) -> None:
+        """Follow what was found, and note what was not. Meanwhile files may have been dropped."""
+        now = time.monotonic()
+        # Those that are known exactly come first, so that nobody else is taken for them.
+        for path, key, fd in sorted(found, key=lambda each: each.key not in self._positions.entries):
+            if fd >= 0 and key in self.files:
+                os.close(fd)
+            elif fd >= 0:
+                self._follow(path, key, fd)
+            if key in self.files:
+                self.files[key].left = None
+        seen = {each.key for each in found}
+        for key, file in self.files.items():
+            file.position.seen = time.time()
+            if key not in seen and file.left is None:
+                file.left = now
+        self._first = False
+
+    def anew(self, file: TailedFile) -> None:
+        """Go on at the start of a file that was truncated."""
+        fresh = file.begin_anew()
+        self.files[file.key] = fresh
+        self._positions.entries[file.key] = fresh.position
+        self.unsaved = True
+        self._tell(f"{file.position.path} was truncated, it is read from its start")
+
+    def is_over(self, file: TailedFile) -> bool:
+        """Whether nothing more is to be expected of it."""
+        if file.left is None:
+            return False
+        return time.monotonic() - max(file.left, file.grown) >= self._close_after
+
+    def drop(self, file: TailedFile) -> None:
+        """Follow a file no more."""
+        file.close()
+        if self.files.get(file.key) is file:
+            del self.files[file.key]
+
+    def refuse(self, file: TailedFile, error: OSError) -> None:
+        """Let go of a file that cannot be read. When it is found again it is tried again."""
+        self._cannot_read(file.position.path, error)
+        self.drop(file)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in list(self.files.values()):
+            self.drop(file)
+
+    def _is_excluded(self, path: str) -> bool:
+        return self._excluded.match(os.path.basename(path)) is not None
+
+    def _cannot_read(self, path: str, error: OSError) -> None:
+        if path not in self._refused:
+            self._refused.add(path)
+            self._tell(f"{path} cannot be read: {error.strerror}")
+
+    def _follow(self, path: str, key: Key, fd: int) -> None:
+        try:
+            position = self._position(path, key, fd)
+        except OSError as error:
+            os.close(fd)
+            self._cannot_read(path, error)
+            return
+        self.files[key] = TailedFile(fd, position)
+        if self._positions.entries.get(key) is not position:
+            self._positions.entries[key] = position
+            self.unsaved = True
+
+    def _find(self, path: str, found: dict[Key, _Found], known: set[Key]) -> None:
+        try:
+            status = os.stat(path)
+            key = status.st_dev, status.st_ino
+            if not stat.S_ISREG(status.st_mode) or key in found:
+                return
+            if key in known:
+                found[key] = _Found(path, key, -1)
+                return
+            opened = _open(path)
+        except FileNotFoundError:
+            return  # It went while we looked.
+        except OSError as error:
+            self._cannot_read(path, error)
+            return
+        # Under this name there may be another one by now.
+        if opened.key in found or opened.key in known:
+            os.close(opened.fd)
+        else:
+            found[opened.key] = opened
+
+    def _find_renamed(self, position: Position, found: dict[Key, _Found]) -> None:
+        """What was renamed while no agent ran is read to its end, though no pattern finds it."""
+        try:
+            with os.scandir(Path(position.path).parent) as entries:
+                for entry in entries:
+                    if entry.inode() == position.inode and entry.is_file(follow_symlinks=False):
+                        self._take_renamed(_open(entry.path, os.O_NOFOLLOW), position, found)
+                        return
+        except OSError:
+            return  # The directory is gone, too.
+
+    def _take_renamed(self, opened: _Found, position: Position, found: dict[Key, _Found]) -> None:
+        try:
+            known = opened.key == position.key or position.head
+            more = os.fstat(opened.fd).st_size > position.offset
+            if known and more and opened.key not in found and is_same(opened.fd, position):
+                found[opened.key] = opened
+        finally:
+            if found.get(opened.key) is not opened:
+                os.close(opened.fd)
+
+    def _position(self, path: str, key: Key, fd: int) -> Position:
+        known = self._positions.entries.get(key)
+        if known is not None and is_same(fd, known):
+            return known
+        if known is None and (moved := self._moved(key, fd)) is not None:
+            self._positions.move(moved, key)
+            self.unsaved = True
+            return moved
+        position = Position(path=path, device=key[0], inode=key[1], seen=time.time())
+        if known is not None:
+            position.generation = known.generation + 1
+        elif self._first and self._from_end and self._positions.first_use:
+            position.offset, position.tail = last_line_end(fd)
+        return position
+
+    def _moved(self, key: Key, fd: int) -> Position | None:
+        """The position of the same inode on a device that had another number before a reboot."""
+        for entry in self._positions.entries.values():
+            if entry.inode == key[1] and entry.head and entry.key not in self.files and is_same(fd, entry):
+                return entry
+        return None
+
+
+def _open(path: str, flags: int = 0) -> _Found:
+    """Open a regular file. Raises `OSError`."""
+    fd = os.open(path, _OPEN | flags)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(path)  # as it was
+    except BaseException:
+        os.close(fd)
+        raise
+    return _Found(path, (status.st_dev, status.st_ino), fd)

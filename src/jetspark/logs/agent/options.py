@@ -1,0 +1,93 @@
+"""What an agent can be told, checked when it is said. Durations are seconds, sizes bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from jetspark.errors import UsageError
+from jetspark.logs.agent.discovery import COMPRESSED
+from jetspark.logs.agent.file import LEAST_LINE
+from jetspark.logs.compression import ENCODINGS, compressor
+from jetspark.logs.format.message import subject_of
+
+__all__ = ["MAX_LINE", "ShipOptions", "default_positions"]
+
+#: Bytes at which a line is cut, unless told otherwise.
+MAX_LINE: Final = 256 * 1024
+
+_LARGEST_LINE: Final = 64 * 1024 * 1024
+
+
+def default_positions() -> Path:
+    """Where positions are kept: `jetspark/ship.json` under `XDG_STATE_HOME`."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "jetspark" / "ship.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShipOptions:
+    """The options of an agent."""
+
+    #: Patterns of files, `**` for any depth. Empty: standard input, for which nothing is remembered.
+    patterns: Sequence[str] = ()
+    #: Names of files that are left out.
+    exclude: Sequence[str] = COMPRESSED
+    #: Name of this host.
+    host: str = dataclasses.field(default_factory=socket.gethostname)
+    #: What subjects begin with: `<prefix>.<partition>.<host>`.
+    prefix: str = "logs"
+    #: In how many partitions hosts are sorted.
+    partitions: int = 16
+    #: Where positions are kept.
+    positions: Path = dataclasses.field(default_factory=default_positions)
+    #: Begin at the end of files that are there at the start and have no position.
+    from_end: bool = False
+    #: Ship what is there, and end.
+    once: bool = False
+    #: Bytes at which a line is cut.
+    max_line: int = MAX_LINE
+    #: `gzip`, `zstd`, or empty.
+    compress: str = ""
+    #: How many messages, and how many bytes of them, are under way at most.
+    window: int = 4096
+    window_bytes: int = 16 * 1024 * 1024
+    #: Between two looks at the files, and at what patterns find.
+    poll: float = 0.2
+    #: How long nothing comes for a file that no pattern finds any more before it is closed.
+    close_after: float = 60.0
+    #: Between two saves of the positions.
+    save_every: float = 1.0
+    #: How long the end waits for acknowledgements.
+    grace: float = 10.0
+    #: Whether the pause switch is obeyed.
+    control: bool = True
+
+    def __post_init__(self) -> None:
+        self._check("partitions", self.partitions, 1, 100_000)
+        self._check("window", self.window, 1, 1_000_000)
+        self._check("window_bytes", self.window_bytes, 1024, 1 << 40)
+        # The fingerprint of a file must be known before the first piece of its first line is shipped.
+        self._check("max_line", self.max_line, LEAST_LINE, _LARGEST_LINE)
+        for option in ("poll", "close_after", "save_every", "grace"):
+            self._check(option, getattr(self, option), 0.001, 1e9)
+        if not self.host:
+            raise UsageError("host is empty", hint="Say who this is with --host")
+        if self.compress:
+            if self.compress not in ENCODINGS:
+                raise UsageError(f"compress must be one of {', '.join(ENCODINGS)}, not {self.compress!r}")
+            compressor(self.compress)
+        self.subject  # noqa: B018 - it is checked when it is made
+
+    @property
+    def subject(self) -> str:
+        """Where the lines go. Raises `UsageError`."""
+        return subject_of(self.prefix, self.host, self.partitions)
+
+    def _check(self, option: str, value: float, least: float, most: float) -> None:
+        if not least <= value <= most:
+            raise UsageError(f"{option} must be from {least:g} to {most:g}, not {value!r}")

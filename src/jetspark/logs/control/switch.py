@@ -1,0 +1,233 @@
+"""The stop button: a switch in JetStream that every agent watches, and what agents say of themselves.
+
+The stream `JETSPARK_CONTROL` keeps one message of each subject, so that late joiners find the last word:
+
+```
+jetspark.control.shippers                  the switch: {"paused": true, "until": ..., "at": ..., "by": ...}
+jetspark.control.agent.<name>              an agent: who, where, what it does, which word it obeys
+jetspark.control.consumer.<stream>.<name>  a consumer that the button has paused on the server
+```
+
+`until` is compared with the clock of each agent.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from jetspark.errors import ConsumerNotFound, MessageNotFound, StreamNotFound
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.manage.stream import Stream
+from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.logs.format.names import header_text
+
+__all__ = [
+    "AGENTS",
+    "CONTROL_STREAM",
+    "FORGOTTEN_AFTER",
+    "SHIPPERS",
+    "SILENT_AFTER",
+    "AgentReport",
+    "ControlState",
+    "PausedConsumer",
+    "Switch",
+    "control_stream",
+    "parse_switch",
+    "pause_consumer",
+    "read_state",
+    "read_switch",
+    "resume_consumer",
+    "set_switch",
+]
+
+CONTROL_STREAM: Final = "JETSPARK_CONTROL"
+_PREFIX: Final = "jetspark.control"
+SHIPPERS: Final = f"{_PREFIX}.shippers"
+AGENTS: Final = f"{_PREFIX}.agent"
+_CONSUMERS: Final = f"{_PREFIX}.consumer"
+#: Seconds after which the server forgets an agent that says nothing.
+FORGOTTEN_AFTER: Final = 3600.0
+#: Seconds without a word after which an agent is taken for dead.
+SILENT_AFTER: Final = 10.0
+
+
+#: With a time zone: without one, nobody knows when it is.
+_Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Switch(msgspec.Struct, kw_only=True, frozen=True):
+    """The last word: whether shippers are to pause."""
+
+    paused: bool = False
+    #: When they go on by themselves; None: when they are told to.
+    until: _Time | None = None
+    at: _Time | None = None
+    by: str = ""
+    #: Where the stream has it. 0 when nobody has ever touched the switch.
+    sequence: int = 0
+
+    def holds(self, now: datetime) -> bool:
+        """Whether shippers pause at this time."""
+        return self.paused and (self.until is None or now < self.until)
+
+
+class AgentReport(msgspec.Struct, kw_only=True, frozen=True):
+    """What an agent says of itself."""
+
+    name: str
+    host: str
+    pid: int
+    #: `shipping`, `paused` or `stopped`.
+    state: str
+    #: Sequence of the word of the switch that it obeys.
+    obeys: int
+    lines: int
+    bytes: int
+    behind: int
+    #: When the stream got it. Not the agent's to say.
+    heard: datetime | None = None
+
+
+class PausedConsumer(msgspec.Struct, kw_only=True, frozen=True):
+    """A consumer that the button has paused, and what the server says of it now."""
+
+    stream: str
+    consumer: str
+    paused: bool
+    #: Seconds until it goes on by itself.
+    remaining: float = 0.0
+    #: Whether it is gone.
+    missing: bool = False
+
+
+class ControlState(NamedTuple):
+    """Everything that `pause --status` shows."""
+
+    switch: Switch
+    agents: list[AgentReport]
+    consumers: list[PausedConsumer]
+
+
+async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
+    """The stream of the switch. Raises `StreamNotFound` when it is not there and not to be made."""
+    try:
+        return await js.get_stream(CONTROL_STREAM)
+    except StreamNotFound:
+        if not create:
+            raise
+    return await js.create_stream(
+        StreamConfig(
+            name=CONTROL_STREAM,
+            subjects=[f"{_PREFIX}.>"],
+            description="The stop button of jetspark's log shippers",
+            max_msgs_per_subject=1,
+            allow_direct=True,
+            allow_msg_ttl=True,
+        )
+    )
+
+
+async def read_switch(stream: Stream) -> Switch:
+    """The last word."""
+    try:
+        message = await stream.get_last_message(SHIPPERS)
+    except MessageNotFound:
+        return Switch()
+    return parse_switch(message.data, message.sequence)
+
+
+def parse_switch(data: bytes, sequence: int) -> Switch:
+    """A word of the switch. What cannot be read stops nobody."""
+    return msgspec.structs.replace(_parse(data, Switch) or Switch(), sequence=sequence)
+
+
+async def set_switch(js: JetStream, *, paused: bool, until: datetime | None = None) -> Switch:
+    """Press or release the button."""
+    await control_stream(js)
+    switch = Switch(paused=paused, until=until, at=datetime.now(UTC), by=_who())
+    ack = await js.publish(SHIPPERS, msgspec.json.encode(switch), expected_stream=CONTROL_STREAM)
+    return msgspec.structs.replace(switch, sequence=ack.sequence)
+
+
+async def pause_consumer(js: JetStream, stream: str, consumer: str, until: datetime) -> PausedConsumer:
+    """Pause a consumer on the server, and remember that it was us. Raises `ConsumerNotFound`."""
+    control = await control_stream(js)
+    record = f"{_CONSUMERS}.{stream}.{consumer}"
+    # First, so that whoever dies in between leaves nothing that `resume` does not find.
+    await js.publish(record, b"{}", expected_stream=CONTROL_STREAM)
+    try:
+        answer = await js.pause_consumer(stream, consumer, until)
+    except (ConsumerNotFound, StreamNotFound):
+        await control.purge(subject=record)
+        raise
+    return PausedConsumer(
+        stream=stream, consumer=consumer, paused=answer.paused, remaining=answer.pause_remaining or 0.0
+    )
+
+
+async def resume_consumer(js: JetStream, stream: str, consumer: str) -> PausedConsumer:
+    """Let a consumer go on, and forget it. One that is gone is forgotten, too."""
+    missing = False
+    try:
+        await js.resume_consumer(stream, consumer)
+    except (ConsumerNotFound, StreamNotFound):
+        missing = True
+    with suppress(StreamNotFound):
+        control = await control_stream(js, create=False)
+        await control.purge(subject=f"{_CONSUMERS}.{stream}.{consumer}")
+    return PausedConsumer(stream=stream, consumer=consumer, paused=False, missing=missing)
+
+
+async def read_state(js: JetStream) -> ControlState:
+    """The switch, the agents that were heard lately, and the consumers that the button has paused."""
+    try:
+        stream = await control_stream(js, create=False)
+    except StreamNotFound:
+        return ControlState(Switch(), [], [])
+    agents: list[AgentReport] = []
+    consumers: list[PausedConsumer] = []
+    async for message in stream.get_messages(subject=f"{_PREFIX}.>"):
+        if message.subject.startswith(f"{AGENTS}."):
+            report = _parse(message.data, AgentReport)
+            if report is not None:
+                agents.append(msgspec.structs.replace(report, heard=message.timestamp))
+        elif message.subject.startswith(f"{_CONSUMERS}."):
+            consumers.append(await _ask(js, message.subject.removeprefix(f"{_CONSUMERS}.").split(".")))
+    return ControlState(await read_switch(stream), sorted(agents, key=lambda agent: agent.name), consumers)
+
+
+async def _ask(js: JetStream, names: Sequence[str]) -> PausedConsumer:
+    stream, consumer = names[0], names[-1]
+    try:
+        info = await js.consumer_info(stream, consumer)
+    except (ConsumerNotFound, StreamNotFound):
+        return PausedConsumer(stream=stream, consumer=consumer, paused=False, missing=True)
+    return PausedConsumer(
+        stream=stream, consumer=consumer, paused=bool(info.paused), remaining=info.pause_remaining or 0.0
+    )
+
+
+_Parsed = TypeVar("_Parsed")
+
+
+def _parse(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = str(os.getuid())
+    return header_text(f"{user}@{socket.gethostname()}")

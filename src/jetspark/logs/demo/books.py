@@ -1,0 +1,82 @@
+"""The books at the end of the demo: every line that was written must be somewhere, once. Spark counts."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jetspark.logs.job.sinks.messages import DEAD_LETTER_REASON, DEAD_LETTER_SEQUENCE
+
+__all__ = ["Books", "balance"]
+
+_NO_ROWS: Final = "host string, path string, sequence bigint"
+#: The id of a simulated line, in a path and in what is no access log.
+_ID: Final = r"\bid=([\w-]+)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Books:
+    """What became of the lines."""
+
+    written: int
+    rows: int
+    dead_letters: int
+    #: Rows and dead letters that are there more than once.
+    duplicates: int
+    hosts: tuple[tuple[str, int], ...] = ()
+    statuses: tuple[tuple[int, int], ...] = ()
+    #: Why lines did not parse, and how many.
+    reasons: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def lost(self) -> int:
+        """Lines that are nowhere."""
+        return self.written - (self.rows + self.dead_letters - self.duplicates)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every line is there, once."""
+        return self.duplicates == 0 and self.written == self.rows + self.dead_letters
+
+
+def balance(
+    spark: SparkSession, written: int, table: str, url: str, dead_letters: str, *, simulated: bool = True
+) -> Books:
+    """Compare what was written with the table and the stream of dead letters.
+
+    Simulated lines have ids; others are known by their place in the stream.
+    """
+    # A job that wrote no row has made no table.
+    rows = spark.read.parquet(table) if Path(table).is_dir() else spark.createDataFrame([], _NO_ROWS)
+    letters = spark.read.format("jetstream").options(servers=url, stream=dead_letters).load()
+    letters = letters.select("data", *map(_header, (DEAD_LETTER_REASON, DEAD_LETTER_SEQUENCE)))
+    if simulated:
+        ids = F.regexp_extract("path", _ID, 1), F.regexp_extract(F.col("data").cast("string"), _ID, 1)
+    else:
+        ids = F.col("sequence").cast("string"), F.col(DEAD_LETTER_SEQUENCE)
+    both = rows.select(ids[0].alias("id")).unionAll(letters.select(ids[1].alias("id")))
+    total, distinct = both.agg(F.count("*"), F.count_distinct("id")).collect()[0]
+    reasons = _top(letters.withColumnRenamed(DEAD_LETTER_REASON, "reason"), "reason")
+    buried = sum(count for _, count in reasons)
+    return Books(
+        written=written,
+        rows=total - buried,
+        dead_letters=buried,
+        duplicates=total - distinct,
+        hosts=_top(rows, "host"),
+        statuses=_top(rows, "status") if "status" in rows.columns else (),
+        reasons=reasons,
+    )
+
+
+def _header(name: str) -> Column:
+    return F.get(F.col("headers")[name], 0).alias(name)
+
+
+def _top(frame: DataFrame, column: str) -> tuple[tuple[Any, int], ...]:
+    counts = frame.groupBy(column).count().orderBy(F.desc("count"), column).limit(10).collect()
+    return tuple((row[column], row["count"]) for row in counts)

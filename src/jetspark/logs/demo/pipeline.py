@@ -1,0 +1,213 @@
+"""Everything that moves in the demo: hosts, their agents, the server, the Spark job.
+
+```
+hosts --> log files --> agents --> stream --> Spark job --> table
+                                                  '--> dead letters
+```
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from jetspark import StreamConfig, blocking
+from jetspark.errors import Error
+from jetspark.logs.demo.hosts import Source
+from jetspark.logs.demo.processes import Command
+from jetspark.server import Server
+
+__all__ = ["DEAD_LETTERS", "Pipeline", "Sample"]
+
+#: The stream of dead letters.
+DEAD_LETTERS: Final = "DEAD"
+_LOGS: Final = "LOGS"
+
+_CONFIG: Final = """\
+name = "demo"
+checkpoint = "checkpoint"
+trigger = "1 second"
+
+[source]
+servers = "{url}"
+stream = "LOGS"
+
+[parse]
+format = "{format}"
+
+[sink]
+format = "parquet"
+path = "table"
+
+[dead_letters]
+subject = "dead.lines"
+
+[spark]
+master = "local[2]"
+log = "spark.log"
+"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample:
+    """How far everything is at a moment."""
+
+    #: Since the beginning.
+    seconds: float = 0.0
+    #: Lines that hosts wrote.
+    written: int = 0
+    #: Lines that agents know to be stored.
+    shipped: int = 0
+    #: Messages in the stream.
+    stored: int = 0
+    #: Lines of the stream that the job is done with.
+    processed: int = 0
+    dead_letters: int = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all that was written is stored and processed."""
+        return self.stored >= self.written and self.processed >= self.stored
+
+    @property
+    def lag(self) -> int:
+        """Lines that are stored, and not yet processed."""
+        return max(self.stored - self.processed, 0)
+
+
+class Pipeline:
+    """The whole pipeline, with everything below one directory, for as long as the context lasts."""
+
+    def __init__(self, place: Path, sources: Sequence[Source], *, format: str = "combined") -> None:
+        self.place = place
+        self.sources = sources
+        self.table = place / "table"
+        self.config = place / "pipeline.toml"
+        self.samples: list[Sample] = []
+        #: Seconds at which the job was killed.
+        self.killed: list[float] = []
+        place.mkdir(parents=True, exist_ok=True)
+        self.server = Server(store_dir=place / "store")
+        self._format = format
+        self._began = time.monotonic()
+        self._stack = ExitStack()
+        # Lines that agents had shipped when they were killed.
+        self._shipped = 0
+        self._agent_count = 0
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._stack = stack
+            stack.enter_context(self.server)
+            js = stack.enter_context(blocking.connect(self.server.url)).jetstream(timeout=30)
+            self._logs = js.create_stream(StreamConfig(name=_LOGS, subjects=["logs.>"]))
+            self._letters = js.create_stream(StreamConfig(name=DEAD_LETTERS, subjects=["dead.>"]))
+            self.config.write_text(_CONFIG.format(url=self.server.url, format=self._format))
+            self._began = time.monotonic()
+            # Spark takes its time to start; what is written meanwhile is its first batch.
+            self.job = self._start_job()
+            self.agents = [self._start_agent(source) for source in self.sources]
+            for source in self.sources:
+                stack.callback(source.stop)
+                source.start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    # --- what an accident does, and who repairs it
+
+    def kill_job(self) -> None:
+        """Kill Spark, and start it again."""
+        self.job.kill()
+        self.killed.append(time.monotonic() - self._began)
+        self.job = self._start_job()
+
+    def kill_agent(self, number: int) -> None:
+        """Kill an agent, and start it again."""
+        agent = self.agents[number]
+        agent.kill()
+        self._shipped += _lines(agent)
+        self.agents[number] = self._start_agent(self.sources[number])
+
+    def kill_server(self) -> None:
+        """Kill the server, and start it again."""
+        self.server.kill()
+        self.server.start()
+
+    # --- how it goes
+
+    @property
+    def last(self) -> Sample:
+        """The latest sample."""
+        return self.samples[-1] if self.samples else Sample()
+
+    def sample(self) -> Sample:
+        """Look how far it is. Raises `Error` when the job or an agent has ended by itself."""
+        for name, command in (("the Spark job", self.job), *(("an agent", each) for each in self.agents)):
+            if command.failed:
+                raise Error(f"{name} ended: {command.complaint}")
+        told = self.job.last
+        sample = Sample(
+            seconds=time.monotonic() - self._began,
+            written=sum(source.written for source in self.sources),
+            shipped=self._shipped + sum(map(_lines, self.agents)),
+            stored=self._logs.info().state.messages,
+            processed=told["reached"] if told else 0,
+            dead_letters=self._letters.info().state.messages,
+        )
+        self.samples.append(sample)
+        return sample
+
+    def finish(self, look: Callable[[Sample], object], *, timeout: float) -> None:
+        """Let hosts write no more, wait until everything is processed, and stop the job and the agents.
+
+        `look` is called now and then. Raises `Error` when it takes longer than `timeout` seconds.
+        """
+        for source in self.sources:
+            source.stop()
+        deadline = time.monotonic() + timeout
+        while not (sample := self.sample()).done:
+            look(sample)
+            if time.monotonic() > deadline:
+                raise Error(f"of {sample.written} lines only {sample.processed} were processed in time")
+            time.sleep(0.2)
+        for command in (*self.agents, self.job):
+            command.stop()
+        look(self._last_of_all(sample))
+
+    def _last_of_all(self, sample: Sample) -> Sample:
+        """A sample with what the agents said when they ended."""
+        shipped = self._shipped + sum(map(_lines, self.agents))
+        self.samples.append(dataclasses.replace(sample, shipped=shipped))
+        return self.last
+
+    def _start_job(self) -> Command:
+        return self._kept(Command("pipeline", "run", str(self.config), log=self.place / "job.log"))
+
+    def _start_agent(self, source: Source) -> Command:
+        self._agent_count += 1
+        command = Command(
+            *("ship", "--host", source.name, "--server", self.server.url, "--metrics", "500ms"),
+            *("--positions", str(self.place / f"positions-{source.name}.json")),
+            *source.ship,
+            log=self.place / f"agent-{source.name}-{self._agent_count}.log",
+        )
+        return self._kept(command)
+
+    def _kept(self, command: Command) -> Command:
+        self._stack.callback(command.kill)
+        return command
+
+
+def _lines(agent: Command) -> int:
+    """How many lines it has shipped."""
+    return int(agent.last["lines"]) if agent.last else 0

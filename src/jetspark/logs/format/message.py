@@ -1,0 +1,99 @@
+"""Lines as messages: their subject, their id, their headers. No I/O.
+
+```
+subject   <prefix>.<partition>.<host>
+headers   Nats-Msg-Id       <host>-<device>-<inode>-<fingerprint>-<generation>-<offset>, and +<length> for
+                            a last line without its end, which is another one when it has grown
+          Jetspark-Host     the true name of the host, escaped
+          Jetspark-File     the path, escaped
+          Jetspark-Offset   where the line begins in the file, in bytes
+          Jetspark-Cut      "true" on a piece of a long line that goes on in the next piece
+          Content-Encoding  gzip or zstd, if that made it smaller
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from jetspark.jetstream.publish.bulk import Outgoing
+from jetspark.logs.agent.split import Line
+from jetspark.logs.format.names import header_text, partition_of, subject_token
+from jetspark.wire.headers import encode_headers
+from jetspark.wire.subjects import check_subject
+
+__all__ = ["CUT", "ENCODING", "FILE", "HOST", "OFFSET", "Envelope", "id_prefix", "subject_of"]
+
+HOST: Final = "Jetspark-Host"
+FILE: Final = "Jetspark-File"
+OFFSET: Final = "Jetspark-Offset"
+CUT: Final = "Jetspark-Cut"
+ENCODING: Final = "Content-Encoding"
+
+
+def subject_of(prefix: str, host: str, partitions: int) -> str:
+    """Where the lines of a host go. Raises `UsageError` for a prefix that is none."""
+    subject = f"{prefix}.{partition_of(host, partitions)}.{subject_token(host)}"
+    check_subject(subject, "prefix")
+    return subject
+
+
+def id_prefix(host: str, identity: str) -> str:
+    """What the ids of the lines of a file begin with; where the line begins in the file follows."""
+    return f"{subject_token(host)}-{identity}-"
+
+
+class Envelope:
+    """What makes messages of the lines of one file."""
+
+    def __init__(
+        self,
+        subject: str,
+        host: str,
+        path: str,
+        identity: str,
+        *,
+        encoding: str = "",
+        compress: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self._subject = subject
+        self._id = id_prefix(host, identity)
+        headers = encode_headers({HOST: header_text(host), FILE: header_text(path)}).removesuffix(b"\r\n\r\n")
+        self._before = headers + f"\r\nNats-Msg-Id: {self._id}".encode()
+        self._between = f"\r\n{OFFSET}: ".encode()
+        self._compress = compress
+        self._encoding = f"\r\n{ENCODING}: {encoding}".encode()
+
+    def wrap(self, lines: Sequence[Line]) -> list[Outgoing]:
+        """The messages of these lines."""
+        subject, start, before, between = self._subject, self._id, self._before, self._between
+        if self._compress is not None:
+            return [self._wrap_one(line) for line in lines]
+        wrapped = [
+            Outgoing(
+                subject,
+                f"{start}{offset}",
+                b"%b%d%b%d%b\r\n\r\n"
+                % (before, offset, between, offset, b"\r\nJetspark-Cut: true" if cut else b""),
+                data,
+            )
+            for offset, data, cut, _ in lines
+        ]
+        if lines and not lines[-1].ended:
+            wrapped[-1] = self._wrap_one(lines[-1])
+        return wrapped
+
+    def _wrap_one(self, line: Line) -> Outgoing:
+        packed = line.data if self._compress is None else self._compress(line.data)
+        smaller = len(packed) + len(self._encoding) < len(line.data)
+        place = f"{line.offset}" if line.ended else f"{line.offset}+{len(line.data)}"
+        block = b"%b%b%b%d%b%b\r\n\r\n" % (
+            self._before,
+            place.encode(),
+            self._between,
+            line.offset,
+            b"\r\nJetspark-Cut: true" if line.cut else b"",
+            self._encoding if smaller else b"",
+        )
+        return Outgoing(self._subject, f"{self._id}{place}", block, packed if smaller else line.data)

@@ -1,0 +1,198 @@
+"""The formats of lines: each makes columns of `_line`, with Spark's own functions.
+
+A format gives the frame with its columns, and a reason that is null where a line parses. Nothing here raises
+because of what a line says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Final, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jetspark.logs.job.config import Config
+from jetspark.logs.job.parse.patterns import (
+    COMBINED,
+    LOGFMT,
+    LOGFMT_PAIR,
+    REQUEST,
+    RFC3164,
+    RFC5424,
+    Pattern,
+)
+from jetspark.logs.job.parse.times import iso_time, time_of_this_year
+
+__all__ = ["FORMATS"]
+
+_Format: TypeAlias = Callable[[DataFrame, Config], tuple[DataFrame, Column]]
+
+#: Between the groups of a match; a line that has it does not parse.
+_MARK: Final = "\x01"
+#: Bytes of a line that a user's pattern is tried on. Java's matcher recurses, and a stack that overflows
+#: takes Spark with it.
+_MOST_FOR_PATTERNS: Final = 64 * 1024
+
+
+def _raw(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
+    return frame.withColumns({"time": F.col("received"), "line": F.col("_line")}), F.lit(None).cast("string")
+
+
+def _json(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
+    kinds = config.parse.fields
+    texts = {name: "string" if kind == "timestamp" else kind for name, kind in kinds.items()}
+    fields = ", ".join(f"`{name}` {kind}" for name, kind in texts.items())
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": "_corrupt",
+        "allowSingleQuotes": "false",
+    }
+    made = frame.withColumn("_json", F.from_json("_line", f"{fields}, _corrupt string", options))
+    is_object = F.ltrim("_line").startswith("{") & _is_one_value()
+    columns, wrong = {}, F.col("_json._corrupt").isNotNull()
+    for name, kind in kinds.items():
+        columns[name] = given = F.col(f"_json.`{name}`")
+        if kind == "timestamp":
+            columns[name] = iso_time(given)
+            wrong = wrong | (given.isNotNull() & iso_time(given).isNull())
+    reason = F.when(~is_object | F.col("_json").isNull(), F.lit("not a JSON object")).when(
+        wrong, F.lit("not the fields and types of parse.fields")
+    )
+    return made.withColumns(columns), reason
+
+
+def _is_one_value() -> Column:
+    """Spark's functions stop behind the first value. So the line is put into lists, whose length they tell:
+    alone, nothing can follow it but an end of the list; before another, not even that.
+    """
+
+    def listed(rest: str) -> Column:
+        return F.json_array_length(F.concat(F.lit("["), F.col("_line"), F.lit(rest)))
+
+    return F.coalesce((listed("]") == 1) & (listed(",0]") == 2), F.lit(False))
+
+
+def _logfmt(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
+    pair = F.lit(LOGFMT_PAIR)
+    made = frame.withColumns(
+        {
+            "_keys": F.regexp_extract_all("_line", pair, F.lit(1)),
+            "_values": F.regexp_extract_all("_line", pair, F.lit(2)),
+        }
+    )
+    found: dict[str, Column] = {}
+    for name in config.parse.fields:
+        text = F.get("_values", F.array_position("_keys", name).cast("int") - 1)
+        quoted = text.startswith('"')
+        inner = F.regexp_replace(text.substr(F.lit(2), F.length(text) - 2), r'\\(["\\])', "$1")
+        found[name] = F.when(quoted, inner).otherwise(text)
+    made = made.withColumns({f"_text_{name}": text for name, text in found.items()})
+    bad = F.when(~F.coalesce(F.col("_line").rlike(LOGFMT), F.lit(False)), F.lit("not logfmt"))
+    return _typed(made, config, bad)
+
+
+def _regex(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
+    fits = F.octet_length("_line") <= _MOST_FOR_PATTERNS
+    made = _matched(
+        frame.withColumn("_short", F.when(fits, F.col("_line"))), "_short", config.pattern, "_text_"
+    )
+    bad = F.when(~fits, F.lit("the line is too long for parse.pattern")).when(
+        ~F.col("_text_"), F.lit("parse.pattern does not match")
+    )
+    return _typed(made, config, bad)
+
+
+def _combined(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
+    made = _matched(frame, "_line", COMBINED, "_c_")
+    made = _matched(made, "_c_request", REQUEST, "_r_")
+    names = ("remote_addr", "user", "request", "referer", "user_agent")
+    columns = {name: _dashed(f"_c_{name}") for name in names}
+    columns |= {name: _or_null(f"_r_{name}") for name in ("method", "path", "protocol")}
+    columns["status"] = F.col("_c_status").try_cast("int")
+    columns["bytes"] = F.coalesce(_dashed("_c_bytes"), F.lit("0")).try_cast("bigint")
+    columns["time"] = F.try_to_timestamp("_c_time", F.lit("dd/MMM/yyyy:HH:mm:ss Z"))
+    reason = F.when(~F.col("_c_"), F.lit("not a line of format combined")).when(
+        F.col("bytes").isNull(), F.lit("the number of bytes is none")
+    )
+    return made.withColumns(columns), reason
+
+
+def _syslog(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
+    made = _matched(_matched(frame, "_line", RFC5424, "_n_"), "_line", RFC3164, "_o_")
+    new = F.col("_n_")
+
+    def either(name: str) -> Column:
+        old = _dashed(f"_o_{name}") if name in RFC3164.groups else F.lit(None)
+        return F.when(new, _dashed(f"_n_{name}")).otherwise(old)
+
+    priority = either("priority").try_cast("int")
+    columns = {name: either(name) for name in ("hostname", "app", "process", "message_id", "structured_data")}
+    columns |= {
+        "message": F.when(new, F.col("_n_message")).otherwise(F.col("_o_message")),
+        "facility": F.floor(priority / 8).cast("int"),
+        "severity": (priority % 8).cast("int"),
+        # A new line may say that it does not know the time.
+        "time": F.when(new & (F.col("_n_time") == "-"), F.col("received"))
+        .when(new, iso_time(F.col("_n_time"), r"^\d{4}-\d\d-\d\dT"))
+        .otherwise(time_of_this_year(F.col("_o_time"))),
+    }
+    reason = F.when(~(new | F.col("_o_")), F.lit("not a line of syslog")).when(
+        priority > 191, F.lit("the priority is none")
+    )
+    return made.withColumns(columns), reason
+
+
+#: By the name that `parse.format` has.
+FORMATS: Final[dict[str, _Format]] = {
+    "raw": _raw,
+    "json": _json,
+    "logfmt": _logfmt,
+    "regex": _regex,
+    "combined": _combined,
+    "syslog": _syslog,
+}
+
+
+# --- what they share
+
+
+def _matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> DataFrame:
+    """With the groups of a match as columns `<prefix><name>`, and whether it matched as `<prefix>`.
+
+    One look at the line, whatever the number of groups: they are written behind each other and cut again.
+    """
+    order = list(pattern.groups.items())
+    template = "".join(f"{_MARK}${number}" for _, number in order) + _MARK
+    marked = F.when(~F.col(column).contains(_MARK), F.regexp_replace(column, pattern.text, template))
+    parts = f"{prefix}parts"
+    frame = frame.withColumn(parts, F.split(marked, _MARK, -1))
+    matched = F.coalesce(F.size(parts) == len(order) + 2, F.lit(False)) & (F.get(parts, 0) == "")
+    columns = {prefix: F.coalesce(matched, F.lit(False))}
+    columns |= {f"{prefix}{name}": F.get(parts, index) for index, (name, _) in enumerate(order, 1)}
+    return frame.withColumns(columns)
+
+
+def _dashed(name: str) -> Column:
+    """A text for which `-` stands where there is none."""
+    return F.when(~F.col(name).isin("-", ""), F.col(name))
+
+
+def _or_null(name: str) -> Column:
+    return F.when(F.col(name) != "", F.col(name))
+
+
+def _typed(frame: DataFrame, config: Config, bad: Column) -> tuple[DataFrame, Column]:
+    """Texts `_text_<name>` as columns of their types. What cannot be cast is a line that does not parse."""
+    names = config.pattern.names if config.parse.format == "regex" else tuple(config.parse.fields)
+    columns: dict[str, Column] = {}
+    reasons = [bad]
+    for name in names:
+        kind = config.parse.fields.get(name, "string")
+        text = columns[name] = _or_null(f"_text_{name}")
+        if kind != "string":
+            columns[name] = iso_time(text) if kind == "timestamp" else text.try_cast(kind)
+            wrong = text.isNotNull() & columns[name].isNull()
+            reasons.append(F.when(wrong, F.lit(f"{name} is no {kind}")))
+    return frame.withColumns(columns), reduce(F.coalesce, reasons)

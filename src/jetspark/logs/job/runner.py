@@ -1,0 +1,155 @@
+"""Runs a job to its end: tells what happens, stops when asked, and says why it failed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from jetspark.logs.job.errors import SPARK_ERRORS, explained, spark_explained
+from jetspark.logs.job.job import STOPPED, Job
+from jetspark.logs.job.preflight import Targets
+
+__all__ = ["Progress", "Runner"]
+
+#: Seconds between two looks.
+_LOOK: Final = 0.2
+_GOES_ON: Final = "Nothing of the batch is lost: the next run goes on with it"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A batch that is done, and the sums since the job began."""
+
+    query: str
+    batch: int
+    #: Lines that were read.
+    lines: int
+    #: Rows that were written: of lines, or of counts.
+    rows: int
+    dead_letters: int
+    seconds: float
+    lines_per_second: float
+    #: Messages in the streams that are still to be read; None when Spark does not tell.
+    lag: int | None
+    #: Sequences of the streams that lie behind it, since the checkpoint was new.
+    reached: int
+    total_lines: int
+    total_rows: int
+    total_dead_letters: int
+
+
+class Runner:
+    """One run of a job."""
+
+    def __init__(self, job: Job, tell: Callable[[Progress], None]) -> None:
+        self._job = job
+        self._tell = tell
+        self._told: dict[str, int] = {}
+        self._totals = {"lines": 0, "rows": 0, "dead_letters": 0}
+        #: Set: stop after the batch.
+        self.stop: Final = threading.Event()
+        #: Set: stop at once; the batch will run again.
+        self.stop_now: Final = threading.Event()
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """`lines`, `rows` and `dead_letters` until now."""
+        return dict(self._totals)
+
+    def run(self, targets: Targets, *, once: bool = False) -> None:
+        """Run until the queries end, or it is stopped. Raises `Error` when one of them or Spark fails."""
+        with self._job.alone():
+            started = self._job.start(targets, once=once)
+            with spark_explained(_GOES_ON):
+                self._watch(started)
+
+    def _watch(self, started: dict[str, StreamingQuery]) -> None:
+        queries = list(started.values())
+        try:
+            while any(query.isActive for query in queries):
+                self._look(started)
+                if self.stop_now.is_set():
+                    break
+                if self.stop.is_set():
+                    self._job.stop()
+                    # One that waits for lines or its trigger is between two batches.
+                    for query in queries:
+                        if query.isActive and not query.status["isTriggerActive"]:
+                            query.stop()
+                if any(_failed(query) for query in queries):
+                    break
+                self.stop_now.wait(_LOOK)
+        finally:
+            with contextlib.suppress(*SPARK_ERRORS):  # They end with Spark, if that is gone.
+                for query in queries:
+                    query.stop()
+                self._look(started)
+        for query in queries:
+            if (failed := _failed(query)) is not None:
+                raise explained(failed, _GOES_ON)
+
+    def _look(self, queries: dict[str, StreamingQuery]) -> None:
+        for kind, query in queries.items():
+            for progress in query.recentProgress:
+                if progress["batchId"] > self._told.get(kind, -1):
+                    self._tell_batch(kind, progress)
+
+    def _tell_batch(self, kind: str, progress: Any) -> None:
+        number, lines = int(progress["batchId"]), int(progress["numInputRows"])
+        done = self._job.batch(kind, number)
+        if done is None and lines == 0:
+            return  # Spark tells also that nothing happens.
+        self._told[kind] = number
+        rows, letters = (done.rows, done.dead_letters) if done is not None else (0, 0)
+        seconds = float(progress["durationMs"].get("triggerExecution", 0)) / 1000
+        if kind != "dead-letters":  # It reads the same lines as the other one.
+            self._totals["lines"] += lines
+        self._totals["rows"] += rows
+        self._totals["dead_letters"] += letters
+        self._tell(
+            Progress(
+                query=kind,
+                batch=number,
+                lines=lines,
+                rows=rows,
+                dead_letters=letters,
+                seconds=seconds,
+                lines_per_second=round(lines / seconds, 1) if seconds else 0.0,
+                lag=_lag(progress["sources"]),
+                reached=_reached(progress["sources"]),
+                total_lines=self._totals["lines"],
+                total_rows=self._totals["rows"],
+                total_dead_letters=self._totals["dead_letters"],
+            )
+        )
+
+
+def _lag(sources: Any) -> int | None:
+    """How many sequences lie between what was read and the ends of the streams."""
+    lag = 0
+    for source in sources:
+        try:
+            latest, end = (json.loads(source[key])["streams"] for key in ("latestOffset", "endOffset"))
+        except (KeyError, TypeError, ValueError):
+            return None
+        lag += sum(
+            max(stream["next_seq"] - end.get(name, {}).get("next_seq", stream["began"]), 0)
+            for name, stream in latest.items()
+        )
+    return lag
+
+
+def _reached(sources: Any) -> int:
+    ends = [json.loads(source["endOffset"])["streams"] for source in sources]
+    return sum(stream["next_seq"] - stream["began"] for end in ends for stream in end.values())
+
+
+def _failed(query: StreamingQuery) -> BaseException | None:
+    error = None if query.isActive else query.exception()
+    return None if error is None or STOPPED in str(error) else error

@@ -1,0 +1,70 @@
+"""`spark.read`: streams as a table. The bounds are fixed when a query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from jetspark.errors import DataLoss, StreamNotFound, UsageError
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.read.loss import cause_of_lost_head, head_may_move
+from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.spark.connections import PLANNING, link_to
+from jetspark.spark.options import SourceOptions
+from jetspark.spark.read import streams as catalog
+from jetspark.spark.read.partition import loss, partitions_of, read_partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["JetStreamReader"]
+
+
+class JetStreamReader(DataSourceReader):
+    """Plans and reads a table scan."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks of the scan."""
+        options = self._options
+        link = link_to(options.connection, patience=PLANNING)
+        ranges = link.run(self._ranges(link.js))
+        # From a sequence on is a promise; from the earliest on means whatever is there.
+        promised = isinstance(options.starting_position, tuple)
+        return partitions_of(ranges, options, whatever_is_left=not promised)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_partition(self._options, partition)
+
+    async def _ranges(self, js: JetStream) -> list[StreamRange]:
+        options = self._options
+        streams = await catalog.find_streams(js, options.stream)
+        if not streams:
+            raise StreamNotFound(
+                f"no stream matches {', '.join(options.stream)}",
+                hint="Check option stream, `domain` and the account",
+            )
+        first = await catalog.starting(js, options, streams, "earliest")
+        following = await catalog.ending(js, options, streams)
+        return [self._range(info, first[name], following[name]) for name, info in streams.items()]
+
+    def _range(self, info: StreamInfo, first_seq: int, next_seq: int) -> StreamRange:
+        name, state = info.config.name, info.state
+        if first_seq > next_seq and self._options.starting_timestamp is None:
+            raise UsageError(
+                f"stream {name}: startingPosition {first_seq} is behind endingPosition {next_seq}"
+            )
+        head = min(catalog.first_seq_of(state), next_seq)
+        if first_seq < head:
+            if not head_may_move(info.config, state):
+                cause = cause_of_lost_head(info.config, state)
+                lost = DataLoss(stream=name, first_seq=first_seq, next_seq=head, cause=cause)
+                loss(lost, self._options)
+            first_seq = head
+        return StreamRange(stream=name, created=info.created, first_seq=first_seq, next_seq=next_seq)

@@ -1,0 +1,132 @@
+"""`spark.readStream`: streams as they grow. One instance lives on the driver, in a process of its own, and
+says how far to read; others read ranges on the executors and know nothing but those.
+
+Which of Spark's calls comes when differs by version. Before 4.2 nobody tells `latestOffset` where the query
+stands: it remembers, and in the first batch of a query, when there is nothing to remember, takes all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from jetspark.spark.connections import PLANNING, Link, link_to
+from jetspark.spark.options import SourceOptions
+from jetspark.spark.read.offsets import Offset, ranges_between
+from jetspark.spark.read.partition import partitions_of, read_partition
+from jetspark.spark.read.progress_consumer import ProgressConsumer
+from jetspark.spark.read.tracker import Limits, Tracker
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # Before Spark 4.2, which then calls nothing of it.
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Nothing: `availableNow` is one batch there."""
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["JetStreamStreamReader"]
+
+
+class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans and reads the batches of a streaming query."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        # Resolved once: "latest" must not move between two questions for the same batch.
+        self._initial: Offset | None = None
+        # The end of the last batch that was planned, for a Spark that does not tell.
+        self._reached: Offset | None = None
+
+    # --- on the driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        return self._begin().to_json()
+
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """The end of the next batch that begins at `start`, within the limit; `start` if there is nothing."""
+        options = self._options
+        limits = Limits(options.max_messages_per_trigger, options.max_bytes_per_trigger)
+        if start is not None:
+            before = Offset.from_json(start)
+            if isinstance(limit, ReadAllAvailable):
+                limits = Limits()
+        elif self._reached is not None:
+            before = self._reached
+        else:
+            before, limits = self._begin(), Limits()
+        self._reached = self._link.run(self._tracker.advance(before, limits))
+        return self._reached.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the options say; Spark hands it to `latestOffset`, unless the trigger wants everything."""
+        options = self._options
+        if options.max_messages_per_trigger is not None:
+            return ReadMaxRows(options.max_messages_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The end of the streams, for the query's progress."""
+        return self._link.run(self._tracker.latest(self._reached or Offset({}))).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What comes from now on is for another run."""
+        self._link.run(self._tracker.stop_here())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch."""
+        self._reached = Offset.from_json(end)
+        ranges = ranges_between(Offset.from_json(start), self._reached)
+        return partitions_of(self._link.run(self._tracker.clipped(ranges)), self._options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything before `end` is processed for good."""
+        if self._progress is not None:
+            self._link.run(self._progress.move(self._link.js, Offset.from_json(end)))
+
+    # --- on the executors
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_partition(self._options, partition)
+
+    # --- how it is done
+
+    @cached_property
+    def _link(self) -> Link:
+        return link_to(self._options.connection, patience=PLANNING)
+
+    @cached_property
+    def _tracker(self) -> Tracker:
+        if self._progress is not None:
+            self._link.run(self._progress.check(self._link.js, self._options.stream))
+        return Tracker(self._link.js, self._options)
+
+    @cached_property
+    def _progress(self) -> ProgressConsumer | None:
+        options = self._options
+        if options.progress_consumer is None:
+            return None
+        return ProgressConsumer(options.progress_consumer, options.subjects)
+
+    def _begin(self) -> Offset:
+        if self._initial is None:
+            self._initial = self._link.run(self._tracker.begin())
+        return self._initial

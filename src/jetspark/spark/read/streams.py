@@ -1,0 +1,102 @@
+"""The streams that a query reads, as they are now, and where its bounds lie in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from jetspark.errors import StreamNotFound, UsageError
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.info import StreamInfo, StreamState
+from jetspark.jetstream.read.lookup import first_at
+from jetspark.jetstream.read.ranges import reads_direct, stream_info
+from jetspark.jetstream.retry import patiently
+from jetspark.spark.options import Position, SourceOptions, is_meant
+
+__all__ = ["ending", "find_streams", "first_seq_of", "next_seq_of", "starting"]
+
+
+async def find_streams(
+    js: JetStream,
+    patterns: Sequence[str],
+    known: Mapping[str, int] | None = None,
+    *,
+    missing_ok: bool = False,
+) -> dict[str, StreamInfo]:
+    """The streams that patterns mean, by name. Those that are `known`, up to a sequence, may be gone.
+
+    Raises `StreamNotFound`, and `UsageError` for a stream that cannot be read.
+    """
+    known = known or {}
+    names = {pattern for pattern in patterns if "*" not in pattern}
+    if len(names) < len(patterns):
+        listed = await patiently(lambda: _listed(js))
+        names.update(name for name in [*listed, *known] if is_meant(name, patterns))
+    found: dict[str, StreamInfo] = {}
+    for name in sorted(names):
+        try:
+            info = await stream_info(js, name, reaching=known.get(name, 1) - 1)
+        except StreamNotFound:
+            if name not in known and not missing_ok:
+                raise
+            continue
+        reads_direct(info.config)
+        found[name] = info
+    return found
+
+
+async def _listed(js: JetStream) -> list[str]:
+    return [name async for name in js.stream_names()]
+
+
+def first_seq_of(state: StreamState) -> int:
+    """The first sequence there is, or will be."""
+    return max(state.first_seq, 1)
+
+
+def next_seq_of(state: StreamState) -> int:
+    """The sequence of the next message to come."""
+    return state.last_seq + 1
+
+
+async def starting(
+    js: JetStream, options: SourceOptions, streams: Mapping[str, StreamInfo], default: str
+) -> dict[str, int]:
+    """The first sequence to read, by stream. Raises `UsageError` for one that is not even the next."""
+    bound = _Bound("startingPosition", options.starting_position or default, options.starting_timestamp)
+    return {name: await bound.sequence(js, info, default) for name, info in streams.items()}
+
+
+async def ending(js: JetStream, options: SourceOptions, streams: Mapping[str, StreamInfo]) -> dict[str, int]:
+    """The sequence that is the first not to read, by stream. Raises `UsageError` for one in the future."""
+    bound = _Bound("endingPosition", options.ending_position or "latest", options.ending_timestamp)
+    return {name: await bound.sequence(js, info, "latest") for name, info in streams.items()}
+
+
+class _Bound(NamedTuple):
+    """One end of what is read, as the user gave it."""
+
+    option: str
+    position: Position
+    time: datetime | None
+
+    async def sequence(self, js: JetStream, info: StreamInfo, default: str) -> int:
+        """Where it lies in a stream."""
+        name, state = info.config.name, info.state
+        if self.time is not None:
+            return await first_at(js, name, state, self.time)
+        if isinstance(self.position, str):
+            position: str | int = self.position
+        else:
+            position = dict(self.position).get(name, default)
+        if position == "earliest":
+            return first_seq_of(state)
+        if isinstance(position, str):
+            return next_seq_of(state)
+        if position > next_seq_of(state):
+            raise UsageError(
+                f"{self.option} {position} of stream {name} is in the future",
+                hint=f"The next message will be {next_seq_of(state)}",
+            )
+        return position

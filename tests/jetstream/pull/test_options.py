@@ -1,0 +1,163 @@
+"""The options of `messages` and `consume`, and of `fetch`: defaults, limits, and what is asked for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jetspark import UsageError
+from jetspark.jetstream.pull.consumer import fetch_request
+from jetspark.jetstream.pull.options import PullOptions, default_heartbeat
+
+SECOND = 1_000_000_000
+
+
+# --- messages and consume
+
+
+def test_the_defaults_are_those_of_the_specification() -> None:
+    options = PullOptions()
+    assert options.limit == 500
+    assert options.unit == "messages"
+    assert options.threshold == 250
+    assert options.expires == 30
+    assert options.heartbeat == 15
+    assert options.request(500, None).to_wire() == {
+        "batch": 500,
+        "expires": 30 * SECOND,
+        "idle_heartbeat": 15 * SECOND,
+    }
+
+
+def test_bytes_ask_for_a_million_messages_so_that_more_than_one_comes() -> None:
+    options = PullOptions(max_bytes=4096)
+    assert (options.unit, options.limit, options.threshold) == ("bytes", 4096, 2048)
+    request = options.request(1000, None)
+    assert (request.batch, request.max_bytes) == (1_000_000, 1000)
+
+
+def test_messages_ask_for_no_bytes() -> None:
+    request = PullOptions(max_messages=7).request(3, None)
+    assert (request.batch, request.max_bytes) == (3, None)
+
+
+def test_priority_groups_and_the_pin_id_go_into_the_request() -> None:
+    options = PullOptions(max_messages=7, group="jobs", priority=2, min_pending=5, min_ack_pending=6)
+    wire = options.request(7, "pin").to_wire()
+    assert (wire["group"], wire["priority"], wire["id"]) == ("jobs", 2, "pin")
+    assert (wire["min_pending"], wire["min_ack_pending"]) == (5, 6)
+
+
+@pytest.mark.parametrize(("limit", "threshold"), [(1, 1), (2, 1), (3, 2), (10, 5), (11, 6), (1000, 500)])
+def test_the_threshold_is_half_of_the_limit_rounded_up(limit: int, threshold: int) -> None:
+    assert PullOptions(max_messages=limit).threshold == threshold
+    assert PullOptions(max_bytes=limit).threshold == threshold
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 10])
+def test_thresholds_from_zero_to_the_limit_are_accepted(threshold: int) -> None:
+    assert PullOptions(max_messages=10, threshold_messages=threshold).threshold == threshold
+    assert PullOptions(max_bytes=10, threshold_bytes=threshold).threshold == threshold
+    assert PullOptions(threshold_messages=threshold).threshold == threshold
+
+
+@pytest.mark.parametrize(
+    ("expires", "heartbeat"), [(1, 0.5), (2, 1), (30, 15), (59, 29.5), (60, 30), (61, 30), (3600, 30)]
+)
+def test_the_heartbeat_is_half_of_expires_and_at_most_thirty_seconds(
+    expires: float, heartbeat: float
+) -> None:
+    assert PullOptions(expires=expires).heartbeat == heartbeat
+
+
+@given(st.floats(min_value=1, max_value=100_000))
+def test_the_default_heartbeat_is_never_more_than_half_of_expires_on_the_wire(expires: float) -> None:
+    wire = PullOptions(expires=expires).request(1, None).to_wire()
+    assert 2 * wire["idle_heartbeat"] <= wire["expires"]
+    assert 0.5 * SECOND <= wire["idle_heartbeat"] <= 30 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"max_messages": 10, "max_bytes": 10}, "max_messages and max_bytes"),
+        ({"max_messages": 0}, "max_messages"),
+        ({"max_messages": -1}, "max_messages"),
+        ({"max_messages": 1.5}, "batch"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"expires": 0.999}, "expires"),
+        ({"expires": 0}, "expires"),
+        ({"expires": -1}, "expires"),
+        ({"expires": math.nan}, "expires"),
+        ({"expires": math.inf}, "expires"),
+        ({"idle_heartbeat": 0}, "idle_heartbeat"),
+        ({"idle_heartbeat": 0.499}, "idle_heartbeat"),
+        ({"idle_heartbeat": 30.1, "expires": 100}, "idle_heartbeat"),
+        ({"idle_heartbeat": 2, "expires": 3.9}, "idle_heartbeat"),
+        ({"idle_heartbeat": math.nan}, "idle_heartbeat"),
+        ({"max_messages": 10, "threshold_messages": 11}, "threshold_messages"),
+        ({"max_messages": 10, "threshold_messages": -1}, "threshold_messages"),
+        ({"threshold_messages": 501}, "threshold_messages"),
+        ({"max_bytes": 10, "threshold_bytes": 11}, "threshold_bytes"),
+        ({"max_messages": 10, "threshold_bytes": 5}, "threshold_bytes"),
+        ({"max_bytes": 10, "threshold_messages": 5}, "threshold_messages"),
+        ({"threshold_bytes": 5}, "threshold_bytes"),
+        ({"priority": 10}, "priority"),
+        ({"priority": -1}, "priority"),
+        ({"min_pending": -1}, "min_pending"),
+    ],
+)
+def test_bad_options_are_refused_with_their_name(options: dict[str, float], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        PullOptions(**options)  # type: ignore[arg-type]
+
+
+# --- fetch
+
+
+def test_a_fetch_asks_for_messages_or_for_bytes() -> None:
+    request = fetch_request(10, None, expires=5.0, idle_heartbeat=None)
+    assert request.to_wire() == {"batch": 10, "expires": 5 * SECOND}
+    request = fetch_request(None, 4096, expires=5.0, idle_heartbeat=None)
+    assert request.to_wire() == {"batch": 1_000_000, "max_bytes": 4096, "expires": 5 * SECOND}
+
+
+def test_a_fetch_has_a_heartbeat_when_asked_for_or_when_it_may_take_long() -> None:
+    assert fetch_request(1, None, expires=30.0, idle_heartbeat=None).idle_heartbeat is None
+    assert fetch_request(1, None, expires=31.0, idle_heartbeat=None).idle_heartbeat == 15.5
+    assert fetch_request(1, None, expires=120.0, idle_heartbeat=None).idle_heartbeat == 30
+    assert fetch_request(1, None, expires=5.0, idle_heartbeat=0.1).idle_heartbeat == 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "max_messages or max_bytes"),
+        ({"max_messages": 1, "max_bytes": 1}, "max_messages or max_bytes"),
+        ({"max_messages": 0}, "max_messages"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"max_messages": 1, "expires": 0}, "expires"),
+        ({"max_messages": 1, "expires": -1}, "expires"),
+        ({"max_messages": 1, "expires": math.nan}, "expires"),
+        ({"max_messages": 1, "expires": math.inf}, "expires"),
+        ({"max_messages": 1, "idle_heartbeat": 3}, "idle_heartbeat"),
+        ({"max_messages": 1, "idle_heartbeat": -1}, "idle_heartbeat"),
+        ({"max_messages": 1, "priority": 10}, "priority"),
+    ],
+)
+def test_bad_options_of_a_fetch_are_refused_with_their_name(options: dict[str, float], named: str) -> None:
+    given_options = {
+        "max_messages": None,
+        "max_bytes": None,
+        "expires": 5.0,
+        "idle_heartbeat": None,
+    } | options
+    with pytest.raises(UsageError, match=named):
+        fetch_request(**given_options)  # type: ignore[arg-type]
+
+
+def test_half_a_nanosecond_is_rounded_down() -> None:
+    assert 2 * default_heartbeat(0.0000013) <= 0.0000013

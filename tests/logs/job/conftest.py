@@ -1,0 +1,29 @@
+"""Fixtures of the pipeline's tests: those of Spark, and jobs from a few lines of TOML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jetspark.logs.job.session import apply_conf
+from tests.logs.job.support import Pipes
+from tests.spark.conftest import bench, spark
+from tests.spark.support import Bench
+
+__all__ = ["bench", "spark"]
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    """A session that behaves as that of a job."""
+    own = spark.newSession()
+    apply_conf(own)
+    return own
+
+
+@pytest.fixture
+def pipes(session: SparkSession, bench: Bench, tmp_path: Path) -> Pipes:
+    """Makes and runs jobs."""
+    return Pipes(session, bench, tmp_path)

@@ -1,0 +1,109 @@
+"""`jetspark pipeline`: text and JSON, exit codes, Ctrl-C; the examples of the guide."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jetspark import StreamConfig, blocking
+from jetspark.server import Server
+from tests.cli.conftest import cli, no_settings, process, terminal
+from tests.cli.support import Cli, Process, Terminal
+from tests.logs.job.support import access_line
+
+__all__ = ["cli", "no_settings", "process", "terminal"]
+
+#: Seconds; Spark takes some to start, and on a busy machine many.
+SLOW = 300.0
+# Several starts of Spark in one test.
+pytestmark = pytest.mark.timeout(900)
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "pipeline"
+
+
+@pytest.fixture
+def example(server: Server, tmp_path: Path) -> Callable[[str], Path]:
+    """An example in a place of its own; the server has 100 lines of two hosts, and one that is none."""
+    with blocking.connect(server.url) as connection:
+        js = connection.jetstream()
+        for name, subject in (("LOGS", "logs.>"), ("DEAD", "dead.>"), ("COUNTS", "counts.>")):
+            js.create_stream(StreamConfig(name=name, subjects=[subject], allow_direct=True))
+        with js.publisher() as publisher:
+            for number in range(100):
+                host = f"web{number % 2}"
+                publisher.send(f"logs.0.{host}", access_line(host, number, minute=number // 10).encode())
+            publisher.send("logs.0.web0", b"poison")
+
+    def copied(name: str) -> Path:
+        return Path(shutil.copy(EXAMPLES / f"{name}.toml", tmp_path))
+
+    return copied
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_is_right(cli: Cli, file: Path) -> None:
+    assert cli("pipeline", "check", file).out.startswith(f"{file} is right: ")
+    assert cli.json("pipeline", "check", file)["ok"] is True
+    shown = cli.json("pipeline", "explain", file)
+    assert (shown["streams"], shown["format"], shown["start"]) == (["LOGS"], "combined", "earliest")
+    assert "Format: combined\n" in cli("pipeline", "explain", file).out
+
+
+def test_a_mistake_is_one_line_with_line_and_key(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    text = (EXAMPLES / "access_to_parquet.toml").read_text()
+    file.write_text(text.replace('"combined"', '"combind"'))
+    for verb in ("check", "explain", "run"):
+        line = cli.fails("pipeline", verb, file, code=2)
+        assert line.startswith("jetspark: pipeline.toml, line 17, parse.format: invalid enum value 'combind'")
+    file.write_text(text.replace("regexp_extract(", "regexp_extrct("))
+    cli("pipeline", "check", file)
+    assert "cannot read" in cli.fails("pipeline", "check", tmp_path / "nothing", code=2)
+
+
+def test_a_server_or_stream_that_is_missing_is_told_before_spark_starts(
+    cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = EXAMPLES / "access_to_parquet.toml"
+    monkeypatch.setenv("NATS_URL", server.url)
+    assert "stream LOGS not found" in cli.fails("pipeline", "run", file, code=4)
+    assert "cannot connect" in cli.fails("pipeline", "run", file, "-s", "nats://127.0.0.1:1", code=3)
+
+
+def test_a_job_tells_its_progress_as_json(
+    process: Callable[..., Process], example: Callable[[str], Path], server: Server
+) -> None:
+    file = example("counts_per_minute")
+    told = process("pipeline", "run", file, "--once", "--json", env={"NATS_URL": server.url}).end(SLOW)
+    assert (told.code, told.err) == (0, "")
+    record = told.records[-1]
+    assert {key: record[key] for key in ("query", "lag", "total_lines", "total_rows")} == {
+        "query": "counts",
+        "lag": 0,
+        "total_lines": 101,
+        "total_rows": 18,
+    }
+    with blocking.connect(server.url) as connection:
+        counts = list(connection.jetstream().get_stream("COUNTS").get_messages(1))
+    # Ten minutes of two hosts; the last minute may still get lines.
+    assert sorted(json.loads(each.data)["count"] for each in counts) == [5] * 18
+
+
+def test_a_job_on_a_terminal_shows_its_progress_and_stops_after_its_batch_at_ctrl_c(
+    terminal: Callable[..., Terminal], example: Callable[[str], Path], server: Server
+) -> None:
+    file = example("access_to_parquet")
+    shown = terminal("pipeline", "run", file, env={"NATS_URL": server.url})
+    shown.expect("in all 100 rows, 1 dead letters; lag 0", timeout=SLOW)
+    os.killpg(shown.popen.pid, signal.SIGINT)  # as a terminal does: what Spark started gets it, too
+    assert shown.end() == 130
+    assert "101 lines: 100 rows written, 1 dead letters" in shown.seen
+    assert "Traceback" not in shown.seen
+    commits = file.parent / "state/access/rows/commits"
+    assert len([each for each in commits.iterdir() if each.name.isdigit()]) == 1

@@ -1,0 +1,149 @@
+"""The demo, and the whole pipeline while its parts are killed: the books balance."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jetspark.errors import UsageError
+from jetspark.logs.agent.options import MAX_LINE
+from jetspark.logs.demo.books import Books, balance
+from jetspark.logs.demo.hosts import Host, OwnFiles
+from jetspark.logs.demo.hosts import access_line as simulated_line
+from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline
+from tests.cli.conftest import no_settings, process
+from tests.cli.support import Process
+from tests.logs.job.support import Pipes, access_line, parsed
+from tests.support.waiting import wait_until
+
+__all__ = ["no_settings", "process"]
+
+
+def test_hosts_write_lines_that_parse_and_rotate_their_logs(session: SparkSession, tmp_path: Path) -> None:
+    host = Host("web1", tmp_path / "web1", rate=2000, rotate_after=300, seed="1")
+    host.start()
+    wait_until(lambda: len(list(host.directory.iterdir())) > 2, "rotation")
+    host.stop()
+    lines = [line for file in host.directory.glob("access.log*") for line in file.read_text().splitlines()]
+    assert len(lines) == host.written
+    ids = [found[1] for line in lines if (found := re.search(r"\bid=([\w-]+)", line))]
+    assert len(set(ids)) == host.written
+    rows = parsed(session, tmp_path, 'format = "combined"', lines[:1000])
+    assert {row._reason for row in rows} <= {None, "not a line of format combined"}
+    assert sum(row._reason is not None for row in rows) <= host.poison
+
+
+def test_lines_are_the_same_with_the_same_seed() -> None:
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+    first, second = (simulated_line(random.Random(1), "web1", 1, now) for _ in range(2))
+    assert first == second
+
+
+def test_books_say_whether_they_balance() -> None:
+    def books(**changed: int) -> Books:
+        numbers = {"written": 10, "rows": 9, "dead_letters": 1, "duplicates": 0} | changed
+        return Books(**numbers)
+
+    assert books().balanced
+    assert (books(rows=8).balanced, books(rows=8).lost) == (False, 1)
+    assert (books(rows=10, duplicates=1).balanced, books(rows=10, duplicates=1).lost) == (False, 0)
+
+
+#: Seconds; Spark takes some to start, and on a busy machine many.
+SLOW = 300.0
+
+
+@pytest.mark.timeout(900)
+def test_agents_server_and_spark_are_killed_ten_times_and_the_books_balance(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    seed = os.environ.get("JETSPARK_TEST_SEED") or str(random.randrange(1 << 30))
+    print(f"JETSPARK_TEST_SEED={seed}")
+    chance = random.Random(seed)
+    hosts = [
+        Host(name, tmp_path / "hosts" / name, rate=300, rotate_after=400, seed=seed + name)
+        for name in ("web1", "web2", "web3")
+    ]
+    victims = ["agent"] * 4 + ["server"] * 4 + ["job"] * 2
+    chance.shuffle(victims)
+    with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
+        for victim in victims:
+            if victim == "job":  # One that starts has nothing to lose.
+                done = pipeline.last.processed
+                wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
+            time.sleep(chance.random() * 1.5)
+            if victim == "agent":
+                pipeline.kill_agent(chance.randrange(len(hosts)))
+            elif victim == "server":
+                pipeline.kill_server()
+            else:
+                pipeline.kill_job()
+        pipeline.finish(lambda sample: None, timeout=SLOW)
+        table, url = str(pipeline.table), pipeline.server.url
+        books = balance(session, pipeline.last.written, table, url, DEAD_LETTERS)
+    assert books.balanced, f"{books}, JETSPARK_TEST_SEED={seed}"
+    assert books.dead_letters == sum(host.poison for host in hosts)
+    assert dict(books.hosts) == {host.name: host.written - host.poison for host in hosts}
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process], tmp_path: Path) -> None:
+    place = tmp_path / "demo"
+    ended = process(
+        *("demo", "--seconds", "2s", "--hosts", 2, "--rate", 200, "--no-kill", "--directory", place)
+    ).end(SLOW)
+    assert (ended.code, ended.err) == (0, "")
+    summary = ended.out[ended.out.index("Lines written") :]
+    assert re.match(
+        r"Lines written ([\d,]+) = rows [\d,]+ \+ dead letters \d+, duplicates 0, kills of Spark 0, in",
+        summary,
+    )
+    for text in ("Top hosts: web", "Status codes: 200 ", f"Table: {place}/table", f"Plot: {place}/"):
+        assert text in summary
+    assert (place / "throughput_and_lag.png").read_bytes().startswith(b"\x89PNG")
+    # Never over what is there.
+    again = process("demo", "--directory", place).end()
+    assert (again.code, again.err) == (
+        2,
+        f"jetspark: {place} is no empty directory. Name one that is, or none\n",
+    )
+
+
+def test_files_of_the_users_are_counted_as_an_agent_does(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("one\n\nthree\nfour without an end")
+    (tmp_path / "b.log").write_bytes(b"x" * (MAX_LINE + 1) + b"\n")
+    (tmp_path / "a.log.1.gz").write_bytes(b"left out")
+    assert OwnFiles([str(tmp_path / "a*"), str(tmp_path / "*.log")]).written == 4 + 2
+    (tmp_path / "empty").touch()
+    for pattern, complaint in (("*.gz", "no file is"), ("empty", "there is no line in")):
+        with pytest.raises(UsageError, match=complaint):
+            OwnFiles([str(tmp_path / pattern)])
+
+
+def test_lines_without_ids_are_known_by_their_place(pipes: Pipes) -> None:
+    pipes.publish([access_line("web1", number) for number in range(5)])
+    pipes.publish(["poison"])
+    pipes.run(pipes.file())
+
+    def books(table: str) -> Books:
+        return balance(pipes.session, 6, table, pipes.bench.url, pipes.dead, simulated=False)
+
+    table = pipes.place / "table"
+    found = books(str(table))
+    assert (found.rows, found.dead_letters, found.duplicates, found.balanced) == (5, 1, 0, True)
+    assert (found.hosts, found.statuses) == ((("web1", 5),), ((200, 5),))
+    (date,) = table.glob("date=*")
+    shutil.copytree(date, table / "date=2000-01-01")
+    found = books(str(table))
+    assert (found.rows, found.duplicates, found.lost, found.balanced) == (10, 5, 0, False)
+    # A job that wrote no row has made no table.
+    assert (books(f"{table}-none").rows, books(f"{table}-none").lost) == (0, 5)

@@ -1,0 +1,234 @@
+"""The blocking API is the asynchronous one without `await`: the same names, parameters and words."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import jetspark
+from jetspark import blocking, client
+from jetspark.blocking.mirror import WORDS, plain_doc
+from jetspark.core import message as core_message
+from jetspark.core import subscription
+from jetspark.jetstream import advisories as advisory
+from jetspark.jetstream import context
+from jetspark.jetstream.manage import stream
+from jetspark.jetstream.message import delivered as message
+from jetspark.jetstream.ordered import pull as ordered
+from jetspark.jetstream.publish import atomic as batch
+from jetspark.jetstream.publish import publisher
+from jetspark.jetstream.pull import consumer
+from jetspark.jetstream.pull import iterate as consuming
+from jetspark.jetstream.push import subscription as push
+from jetspark.jetstream.subscribe import pull as pull_subscribe
+
+PAIRS: dict[type, type] = {
+    client.Connection: blocking.Connection,
+    subscription.Subscription: blocking.Subscription,
+    core_message.Msg: blocking.Msg,
+    message.JetStreamMsg: blocking.JetStreamMsg,
+    message.Batch: blocking.Batch,
+    context.JetStream: blocking.JetStream,
+    stream.Stream: blocking.Stream,
+    consumer.Consumer: blocking.Consumer,
+    ordered.OrderedConsumer: blocking.OrderedConsumer,
+    consuming.Messages: blocking.Messages,
+    consuming.Consuming: blocking.Consuming,
+    publisher.Publisher: blocking.Publisher,
+    batch.AtomicBatch: blocking.AtomicBatch,
+    advisory.Advisories: blocking.Advisories,
+    push.PushSubscription: blocking.PushSubscription,
+    pull_subscribe.PullSubscription: blocking.PullSubscription,
+}
+
+_LOOP = "belongs to the loop: for the layers above, not for users"
+_RECEIVER = "the session calls it, in the loop"
+_THREADS = "for readers that hand messages on in a thread, as the blocking API does"
+_ATTRIBUTE = "a plain attribute of the asynchronous class"
+
+# Every public name that only one side has: of which class, and why.
+DIFFERENCES: dict[str, dict[type, str]] = {
+    _LOOP: {
+        client.Connection: "open report frame drain_subscriptions",
+        context.JetStream: "api",
+    },
+    _RECEIVER: {
+        subscription.Subscription: (
+            "cancel closed deliver disconnected end join publish_refused reconnected remaining"
+        ),
+        push.PushSubscription: (
+            "cancel closed deliver disconnected end join publish_refused reconnected remaining"
+        ),
+        advisory.Advisories: "end take",
+    },
+    _THREADS: {
+        subscription.Subscription: "hand_to take",
+        push.PushSubscription: "give_back hand_to take",
+        consuming.Messages: "notify put_back take",
+        publisher.Publisher: "frame",
+    },
+    _ATTRIBUTE: {
+        blocking.OrderedConsumer: "stream_name",
+        blocking.AtomicBatch: "ack",
+    },
+    "the steps of `subscribe`": {push.PushSubscription: "abandon begin bind"},
+    "starts the thread of the callback": {blocking.Subscription: "open", blocking.PushSubscription: "open"},
+    "ends the handing out, when the connection closes": {blocking.Messages: "halt"},
+}
+
+DUNDERS = {
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "__len__": "__len__",
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> None:
+    """Nothing is started here: there are many tests, and they only look."""
+
+
+def public_names(cls: type) -> set[str]:
+    """What users can call or read: from the class and from its bases in jetspark."""
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("jetspark")]
+    return {
+        name
+        for base in ours
+        for name, value in vars(base).items()
+        if not name.startswith("_") and (callable(value) or isinstance(value, property | classmethod))
+    }
+
+
+def differences(cls: type) -> set[str]:
+    return {name for rows in DIFFERENCES.values() for name in rows.get(cls, "").split()}
+
+
+def shared() -> Iterator[tuple[type, type, str]]:
+    for asynchronous, plain in PAIRS.items():
+        for name in sorted(public_names(asynchronous) & public_names(plain)):
+            yield asynchronous, plain, name
+
+
+SHARED = [pytest.param(*row, id=f"{row[1].__name__}.{row[2]}") for row in shared()]
+
+
+def test_every_asynchronous_class_of_the_public_api_has_a_blocking_one() -> None:
+    asynchronous = {
+        value
+        for name in jetspark.__all__
+        if inspect.isclass(value := getattr(jetspark, name))
+        and any(
+            inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
+            for member in vars(value).values()
+        )
+    }
+    assert asynchronous - set(PAIRS) == set()
+
+
+def test_every_blocking_class_is_compared_here() -> None:
+    classes = {getattr(blocking, name) for name in blocking.__all__ if name[0].isupper()}
+    assert classes == set(PAIRS.values())
+
+
+@pytest.mark.parametrize("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
+def test_names_are_the_same(asynchronous: type) -> None:
+    plain = PAIRS[asynchronous]
+    missing = public_names(asynchronous) - public_names(plain)
+    added = public_names(plain) - public_names(asynchronous)
+    assert missing == differences(asynchronous)
+    assert added == differences(plain)
+
+
+@pytest.mark.parametrize("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
+def test_what_can_be_entered_iterated_and_counted_is_the_same(asynchronous: type) -> None:
+    expected = {plain for name, plain in DUNDERS.items() if hasattr(asynchronous, name)}
+    found = {name for name in DUNDERS.values() if hasattr(PAIRS[asynchronous], name)}
+    assert found - set(dir(list)) == expected - set(dir(list))
+
+
+@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+def test_parameters_are_the_same(asynchronous: type, plain: type, name: str) -> None:
+    theirs, ours = getattr(asynchronous, name), getattr(plain, name)
+    assert isinstance(ours, property) == isinstance(theirs, property)
+    if not isinstance(ours, property):
+        assert parameters(ours) == parameters(theirs)
+
+
+def test_connect_takes_the_same_parameters() -> None:
+    assert parameters(blocking.connect) == parameters(jetspark.connect)
+
+
+def parameters(function: Any) -> list[tuple[Any, ...]]:
+    """Names, kinds, defaults and annotations; the messages that functions are given are of the own side."""
+    return [
+        (parameter.name, parameter.kind, parameter.default, parameter.annotation)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
+
+
+@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+def test_results_are_the_same_without_await(asynchronous: type, plain: type, name: str) -> None:
+    theirs, ours = getattr(asynchronous, name), getattr(plain, name)
+    if isinstance(theirs, property):
+        theirs, ours = theirs.fget, ours.fget
+    expected = inspect.signature(theirs).return_annotation
+    for pattern, result in (
+        (r"^Awaitable\[(.*)\]$", r"\1"),
+        (r"\bAsyncIterator\b", "Iterator"),
+        (r"\basyncio\.Future\b", "Future"),
+    ):
+        expected = re.sub(pattern, result, expected)
+    assert inspect.signature(ours).return_annotation == expected
+    assert not inspect.iscoroutinefunction(ours)
+
+
+@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+def test_words_are_the_same(asynchronous: type, plain: type, name: str) -> None:
+    assert getattr(plain, name).__doc__
+    assert getattr(plain, name).__doc__ == plain_doc(getattr(asynchronous, name).__doc__)
+
+
+@pytest.mark.parametrize("words", [words for words, _ in WORDS])
+def test_every_entry_of_the_dictionary_is_needed(words: str) -> None:
+    texts = [getattr(asynchronous, name).__doc__ or "" for asynchronous, _, name in shared()]
+    texts += [value.__doc__ or "" for value in (*PAIRS, jetspark.connect, jetspark.ack_all)]
+    assert any(words in text for text in texts)
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    for name in blocking.__all__:
+        value = getattr(blocking, name)
+        yield name, value.__doc__
+        if inspect.isclass(value):
+            for member in sorted(public_names(value)):
+                yield f"{name}.{member}", getattr(value, member).__doc__
+
+
+@pytest.mark.parametrize(("name", "text"), list(documented()))
+def test_no_blocking_docstring_speaks_of_asyncio(name: str, text: str) -> None:
+    assert text
+    found = re.findall(r"\b(?:a?sync\w*|await\w*|coroutines?|tasks?|turn|event loop)\b", text.lower())
+    assert [word for word in found if word not in ("ack_sync",)] == []
+
+
+def test_no_text_is_written_twice() -> None:
+    """Methods of blocking classes take their docstrings from the asynchronous ones."""
+    modules = [
+        importlib.import_module(f"jetspark.blocking.{found.name}")
+        for found in pkgutil.iter_modules(blocking.__path__)
+    ]
+    sources = "".join(inspect.getsource(module) for module in modules)
+    repeated = [
+        f"{asynchronous.__name__}.{name}"
+        for asynchronous, _, name in shared()
+        if (text := getattr(asynchronous, name).__doc__) and f'"""{text.splitlines()[0]}' in sources
+    ]
+    assert repeated == []

@@ -1,0 +1,306 @@
+"""Rows on their way out: which columns are accepted, and what a row becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from jetspark.errors import UsageError
+from jetspark.jetstream.publish.bulk import Outgoing
+from jetspark.spark.write.rows import Encoder, check_columns
+from jetspark.wire.headers import Headers
+
+TEXT, BYTES, NUMBER = StringType(), BinaryType(), LongType()
+MAP = MapType(TEXT, TEXT)
+MULTI_MAP = MapType(TEXT, ArrayType(TEXT))
+
+ACCEPTED: list[dict[str, DataType]] = [
+    {"data": TEXT},
+    {"data": BYTES},
+    {"data": BYTES, "subject": TEXT},
+    {"data": BYTES, "headers": MAP},
+    {"data": BYTES, "headers": MULTI_MAP},
+    {"data": BYTES, "msg_id": TEXT},
+    {"msg_id": TEXT, "headers": MAP, "subject": TEXT, "data": TEXT},
+    # As a stream is read.
+    {
+        "subject": TEXT,
+        "data": BYTES,
+        "headers": MULTI_MAP,
+        "stream": TEXT,
+        "sequence": NUMBER,
+        "timestamp": TimestampType(),
+    },
+]
+BAD_DATA = "column data must be string or binary, not"
+BAD_HEADERS = "column headers must be map<string,string> or map<string,array<string>>, not"
+REFUSED: list[tuple[dict[str, DataType], str]] = [
+    ({}, "column data is missing among no columns"),
+    ({"subject": TEXT}, "column data is missing among subject"),
+    ({"Data": TEXT}, "column data is missing among Data"),
+    ({"data": NUMBER}, f"{BAD_DATA} bigint"),
+    ({"data": StructType([StructField("a", TEXT)])}, f"{BAD_DATA} struct<a:string>"),
+    ({"data": ArrayType(BYTES)}, f"{BAD_DATA} array<binary>"),
+    ({"data": MAP}, f"{BAD_DATA} map<string,string>"),
+    ({"data": TEXT, "subject": BYTES}, "column subject must be string, not binary"),
+    ({"data": TEXT, "subject": NUMBER}, "column subject must be string, not bigint"),
+    ({"data": TEXT, "msg_id": NUMBER}, "column msg_id must be string, not bigint"),
+    ({"data": TEXT, "msg_id": BYTES}, "column msg_id must be string, not binary"),
+    ({"data": TEXT, "headers": TEXT}, f"{BAD_HEADERS} string"),
+    ({"data": TEXT, "headers": MapType(NUMBER, TEXT)}, f"{BAD_HEADERS} map<bigint,string>"),
+    ({"data": TEXT, "headers": MapType(TEXT, NUMBER)}, f"{BAD_HEADERS} map<string,bigint>"),
+    ({"data": TEXT, "headers": MapType(TEXT, BYTES)}, f"{BAD_HEADERS} map<string,binary>"),
+    ({"data": TEXT, "headers": MapType(TEXT, ArrayType(BYTES))}, f"{BAD_HEADERS} map<string,array<binary>>"),
+    ({"data": TEXT, "headers": ArrayType(TEXT)}, f"{BAD_HEADERS} array<string>"),
+    ({"data": TEXT, "key": TEXT}, "column key is none of data, subject, headers, msg_id, and would be lost"),
+    ({"data": TEXT, "Subject": TEXT}, "column Subject is none of data, subject"),
+]
+
+
+def schema(columns: dict[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+@pytest.mark.parametrize("columns", ACCEPTED, ids="-".join)
+def test_these_columns_are_accepted(columns: dict[str, DataType]) -> None:
+    check_columns(schema(columns), subject="orders.new")
+
+
+@pytest.mark.parametrize(("columns", "message"), REFUSED, ids=lambda each: each if type(each) is str else "")
+def test_other_columns_are_refused_by_name_and_type(columns: dict[str, DataType], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_columns(schema(columns), subject="orders.new")
+    assert message in str(caught.value)
+
+
+def test_whether_a_column_may_be_null_does_not_matter() -> None:
+    headers = MapType(StringType(), ArrayType(StringType(), containsNull=False), valueContainsNull=False)
+    fields = [StructField("data", StringType(), nullable=False), StructField("headers", headers, False)]
+    check_columns(StructType(fields), subject="orders.new")
+
+
+def test_a_collation_does_not_matter() -> None:
+    check_columns(StructType([StructField("data", StringType("UNICODE_CI"))]), subject="orders.new")
+
+
+def test_without_column_and_option_there_is_no_subject() -> None:
+    with pytest.raises(UsageError, match="no column subject and no option subject"):
+        check_columns(schema({"data": TEXT}), subject=None)
+    check_columns(schema({"data": TEXT, "subject": TEXT}), subject=None)
+
+
+def test_the_columns_of_a_read_that_are_left_out_may_have_any_type() -> None:
+    check_columns(schema({"data": TEXT, "stream": NUMBER, "timestamp": TEXT}), subject="orders.new")
+
+
+# --- what a row becomes
+
+
+def encoder(subject: str | None = "orders.new", stream: str | None = None, prefix: str = "run/7/") -> Encoder:
+    return Encoder(subject=subject, stream=stream, id_prefix=prefix, place="partition 7", max_size=1000)
+
+
+def one(columns: Mapping[str, Sequence[Any]], **options: Any) -> Outgoing:
+    (message,) = encoder(**options).messages(columns)
+    return message
+
+
+def fields(message: Outgoing) -> dict[str, list[str]]:
+    return dict(Headers.parse(message.block).multi_items())
+
+
+def test_a_row_without_anything_else_has_the_subject_of_the_option_and_an_id_of_its_place() -> None:
+    message = one({"data": [b"x"]})
+    assert (message.subject, message.msg_id, message.data) == ("orders.new", "run/7/1", b"x")
+    assert fields(message) == {"Nats-Msg-Id": ["run/7/1"]}
+
+
+def test_the_column_subject_wins_over_the_option() -> None:
+    assert one({"data": [b"x"], "subject": ["orders.old"]}).subject == "orders.old"
+
+
+def test_the_column_msg_id_wins_unless_it_is_null() -> None:
+    columns = {"data": [b"x", b"y", b"z"], "msg_id": ["a", None, "b"]}
+    messages = list(encoder().messages(columns))
+    assert [message.msg_id for message in messages] == ["a", "run/7/2", "b"]
+    assert [fields(message)["Nats-Msg-Id"] for message in messages] == [["a"], ["run/7/2"], ["b"]]
+
+
+def test_null_data_becomes_an_empty_message() -> None:
+    messages = encoder().messages({"data": [None, b"", b"x"]})
+    assert [message.data for message in messages] == [b"", b"", b"x"]
+
+
+@pytest.mark.parametrize("stream", ["ORDERS", "OR@DERS", "@"])
+@pytest.mark.parametrize("headers", [None, {"k": "v"}])
+def test_the_option_stream_is_expected_of_the_server(stream: str, headers: dict[str, str] | None) -> None:
+    found = fields(one({"data": [b"x"], "headers": [headers]}, stream=stream))
+    assert found["Nats-Expected-Stream"] == [stream]
+    assert found["Nats-Msg-Id"] == ["run/7/1"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"k": "v", "l": ""},
+        {"k": ["v", "w"], "l": ["ü", " spaces ", ":"]},
+        [("k", "v"), ("l", "w")],  # as Arrow has it
+        [("k", ["v", "w"])],
+    ],
+)
+def test_headers_of_both_kinds_are_written(headers: Any) -> None:
+    found = fields(one({"data": [b"x"], "headers": [headers]}))
+    assert found.pop("Nats-Msg-Id") == ["run/7/1"]
+    wanted = {name: [value] if isinstance(value, str) else value for name, value in dict(headers).items()}
+    assert found == wanted
+
+
+@pytest.mark.parametrize("headers", [None, {}, []])
+def test_no_headers_are_no_headers(headers: Any) -> None:
+    assert one({"data": [b"x"], "headers": [headers]}).block == one({"data": [b"x"]}).block
+
+
+def test_headers_that_told_the_stream_how_to_store_the_original_are_left_out() -> None:
+    headers = {
+        "Nats-Msg-Id": "theirs",
+        "nats-msg-id": "theirs",
+        "Nats-Batch-Id": "b",
+        "Nats-Batch-Sequence": "1",
+        "Nats-Batch-Commit": "1",
+        "Nats-Expected-Stream": "OTHER",
+        "Nats-Expected-Last-Sequence": "5",
+        "nats-expected-last-msg-id": "x",
+        "Nats-Expected-Last-Subject-Sequence": "5",
+        "Nats-Message": "kept",
+    }
+    assert fields(one({"data": [b"x"], "headers": [headers]})) == {
+        "Nats-Msg-Id": ["run/7/1"],
+        "Nats-Message": ["kept"],
+    }
+    listed = {name: [value] for name, value in headers.items()}
+    assert fields(one({"data": [b"x"], "headers": [listed], "msg_id": ["mine"]}, stream="S")) == {
+        "Nats-Msg-Id": ["mine"],
+        "Nats-Expected-Stream": ["S"],
+        "Nats-Message": ["kept"],
+    }
+
+
+# --- bad rows
+
+BAD_ROWS: list[tuple[str, Any, str]] = [
+    ("subject", None, "is null"),
+    ("subject", "", "not valid"),
+    ("subject", "a b", "'a b' is not valid"),
+    ("subject", "a..b", "'a..b' is not valid"),
+    ("subject", "a.*", "wildcard"),
+    ("subject", "a\r\nPUB b 0", "not valid"),
+    ("subject", "a" * 3000, "2000 are accepted"),
+    ("msg_id", "", "not empty"),
+    ("msg_id", " a", "without spaces around it"),
+    ("msg_id", "a\r\nEvil: 1", "line break"),
+    ("headers", {"a b": "v"}, "the name 'a b' is not valid"),
+    ("headers", {"": "v"}, "the name '' is not valid"),
+    ("headers", {"a:b": ["v"]}, "the name 'a:b' is not valid"),
+    ("headers", {"ü": "v"}, "the name 'ü' is not valid"),
+    ("headers", {"k": "a\nb"}, "line break"),
+    ("headers", {"k": ["fine", "a\rb"]}, "line break"),
+    ("headers", {"k": "a\x00b"}, "NUL"),
+    ("headers", {"k": None}, "'k'"),
+    ("headers", {"fine": "v", "k": None}, "'k'"),
+    ("headers", {"k": ["v", None]}, "'k'"),
+]
+GOOD_ROW = {"data": b"x", "subject": "a.b", "msg_id": None, "headers": {"k": "v"}}
+
+
+@pytest.mark.parametrize(("column", "value", "message"), BAD_ROWS, ids=str)
+def test_a_bad_value_is_refused_with_its_column_and_row(column: str, value: Any, message: str) -> None:
+    rows = [GOOD_ROW] * 3 + [GOOD_ROW | {column: value}] + [GOOD_ROW] * 2
+    columns = {name: [row[name] for row in rows] for name in GOOD_ROW}
+    encoding = encoder()
+    taken = list(encoding.messages({"data": [b"earlier"] * 10}))
+    with pytest.raises(UsageError) as caught:
+        taken.extend(encoding.messages(columns))
+    assert str(caught.value).startswith(f"column {column}, row 14 of partition 7: ")
+    assert message in str(caught.value)
+    assert len(taken) == 13
+
+
+def test_a_message_that_is_too_large_with_its_headers_is_refused_with_its_row() -> None:
+    room = 1000 - len(one({"data": [b""]}).block)
+    encoding = encoder()
+    taken = []
+    with pytest.raises(UsageError, match=r"column data, row 3 of partition 7: .* 1001 bytes .* takes 1000\."):
+        taken.extend(encoding.messages({"data": [bytes(room), b"", bytes(room + 1), b""]}))
+    assert len(taken) == 2
+
+
+# --- ids
+
+names = st.from_regex(r"[A-Za-z][!-9;-~]{0,8}", fullmatch=True).filter(
+    lambda name: not name.lower().startswith("nats-")
+)
+values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\x00"), max_size=10)
+header_maps = st.dictionaries(names, values | st.lists(values, min_size=1, max_size=3), max_size=3)
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "data": st.none() | st.binary(max_size=20),
+            "subject": st.from_regex(r"[a-z]{1,3}(\.[a-zü]{1,3}){0,2}", fullmatch=True),
+            "headers": st.none() | header_maps.filter(lambda m: len({n.lower() for n in m}) == len(m)),
+            "msg_id": st.none() | st.from_regex(r"[!-~]{1,5}( [!-~]{1,5})?", fullmatch=True),
+        }
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(rows, st.data())
+def test_a_row_becomes_the_same_message_however_the_rows_are_cut(
+    given_rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    def encoded(pieces: list[list[dict[str, Any]]]) -> list[Outgoing]:
+        encoding = encoder()
+        messages = []
+        for piece in pieces:
+            if piece:
+                columns = {name: [row[name] for row in piece] for name in piece[0]}
+                messages += encoding.messages(columns)
+        assert encoding.rows == len(given_rows)
+        return messages
+
+    cut = data.draw(st.integers(0, len(given_rows)))
+    messages = encoded([given_rows])
+    assert messages == encoded([given_rows[:cut], given_rows[cut:]])
+    for number, (row, message) in enumerate(zip(given_rows, messages, strict=True), 1):
+        found = fields(message)
+        assert found.pop("Nats-Msg-Id") == [message.msg_id]
+        assert message.msg_id == (row["msg_id"] or f"run/7/{number}")
+        assert (message.subject, message.data) == (row["subject"], row["data"] or b"")
+        wanted = row["headers"] or {}
+        assert found == {n: [v] if isinstance(v, str) else v for n, v in wanted.items()}
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.text("/0123456789", max_size=3))
+def test_rows_without_ids_have_ids_that_differ(sizes: list[int], prefix: str) -> None:
+    ids = []
+    for partition in range(3):
+        encoding = encoder(prefix=f"{prefix}run/{partition}/")
+        for size in sizes:
+            ids += [message.msg_id for message in encoding.messages({"data": [b""] * size})]
+    assert len(set(ids)) == len(ids) == 3 * sum(sizes)

@@ -1,0 +1,375 @@
+"""What is written is what is read, in bulk and in atomic batches, once for each id and in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jetspark import StreamConfig, blocking
+from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.server import Server
+from jetspark.spark.options import parse_options
+from jetspark.spark.write.task import TaskResult
+from jetspark.spark.write.writer import JetStreamStreamWriter, JetStreamWriter
+from tests.spark.running import error_of
+from tests.spark.support import LONG, Bench, assert_exactly, expected, finish
+from tests.spark.writing import counted, messages, payloads, start_writing, write
+from tests.support.waiting import wait_until
+
+MILLION = 1_000_000
+#: An id that was made for a row of a job.
+OF_A_JOB = r"^[0-9a-f]{32}/\\d+/\\d+$"
+
+
+# --- round trips
+
+
+def rows(spark: SparkSession, stream: str, first: int, count: int, *, multi: bool) -> DataFrame:
+    """Rows with some of everything: text or bytes, headers of either kind, ids or none, nulls, subjects."""
+    if multi:
+        data, headers = (
+            "unhex(sha1(string(id)))",
+            "map('n', array(string(id)), 'Multi', array('a', '', 'ü: b'))",
+        )
+    else:
+        data, headers = "concat('größe ', id)", "map('n', string(id), 'Empty', '')"
+    return spark.range(first, first + count, 1, 4).selectExpr(
+        f"if(id % 1000 = 7, null, {data}) as data",
+        f"concat('{stream}.', id % 5) as subject",
+        f"if(id % 3 = 0, {headers}, null) as headers",
+        "if(id % 4 = 1, concat('id-', id), null) as msg_id",
+    )
+
+
+def checksum(frame: DataFrame) -> list[int]:
+    """What two frames have in common that have the same `subject`, `data`, `headers` and `msg_id`."""
+    text = "to_json(array_sort(map_entries(headers)))"
+    sums = frame.selectExpr(f"xxhash64(subject, data, {text}, msg_id) as hash").selectExpr(
+        "count(1)", "bit_xor(hash)", "sum(hash & 65535)", "sum((hash >> 16) & 65535)"
+    )
+    return list(sums.head() or [])
+
+
+def as_written(frame: DataFrame) -> DataFrame:
+    """What was written as it comes out of a stream: bytes, several values for a header, nothing null."""
+    single = dict(frame.dtypes)["headers"] == "map<string,string>"
+    headers = "transform_values(headers, (k, v) -> array(v))" if single else "headers"
+    return frame.selectExpr(
+        "subject",
+        "coalesce(cast(data as binary), cast('' as binary)) as data",
+        f"coalesce({headers}, map()) as headers",
+        "msg_id",
+    )
+
+
+def as_read(frame: DataFrame) -> DataFrame:
+    """What was read, with the id among the headers as a column, null where it was made for the row."""
+    return frame.selectExpr(
+        "subject",
+        "data",
+        "map_filter(headers, (k, v) -> k != 'Nats-Msg-Id') as headers",
+        f"nullif(regexp_replace(headers['Nats-Msg-Id'][0], '{OF_A_JOB}', ''), '') as msg_id",
+    )
+
+
+def test_a_million_rows_come_back_as_they_were_written(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream()
+    half = MILLION // 2
+    single = rows(spark, stream, 0, half, multi=False)
+    multi = rows(spark, stream, half, half, multi=True)
+    for frame in (single, multi):
+        write(frame, bench.url, stream=stream)
+    read = bench.read(spark, stream)
+    # The schema says that an id is an array of one; what it expected of the stream is a header too.
+    read = read.selectExpr(
+        "subject", "data", "map_filter(headers, (k, v) -> k != 'Nats-Expected-Stream') as headers"
+    )
+    assert checksum(as_read(read)) == checksum(as_written(single).union(as_written(multi)))
+    assert bench.js.get_stream(stream).info().state.messages == MILLION
+    bench.js.delete_stream(stream)
+
+
+def test_a_query_writes_text_bytes_headers_and_ids(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
+    source = bench.stream()
+    bench.publish(source, 6)
+    read = bench.read_stream(spark, source, startingPosition="earliest", minPartitions=2)
+    for kind, data, headers in (
+        ("text", "concat('ü', sequence)", "map('k', 'v', 'l', '')"),
+        ("bytes", "unhex(sha1(string(sequence)))", "map('k', array('v', 'w'), 'l', array(''))"),
+    ):
+        stream = bench.stream()
+        columns = [
+            f"if(sequence = 2, null, {data}) as data",
+            f"concat('{stream}.', sequence) as subject",
+            f"if(sequence = 3, null, {headers}) as headers",
+            "if(sequence = 4, 'mine', null) as msg_id",
+        ]
+        finish(start_writing(read.selectExpr(*columns), bench.url, tmp_path / kind))
+        found = {message.subject: message for message in messages(bench.js, stream)}
+        written = bench.read(spark, source).selectExpr(*columns).collect()
+        assert len(found) == len(written) == 6
+        for row in written:
+            message = found[row.subject]
+            assert message.data == (row.data.encode() if isinstance(row.data, str) else row.data or b"")
+            fields = dict(message.headers.multi_items())
+            msg_id = fields.pop("Nats-Msg-Id")
+            wanted = (row.headers or {}).items()
+            assert fields == {name: [v] if isinstance(v, str) else v for name, v in wanted}
+            made = re.fullmatch(r"[0-9a-f-]{36}/0/\d/\d+", msg_id[0])
+            assert msg_id == ["mine"] if row.msg_id else made
+
+
+def test_the_column_subject_wins_over_the_option(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream()
+    frame = counted(spark, 3).selectExpr("data", f"concat('{stream}.', data) as subject")
+    write(frame, bench.url, subject=f"{stream}.option")
+    assert {message.subject for message in messages(bench.js, stream)} == {
+        f"{stream}.{text}" for text in expected(3)
+    }
+    write(frame.select("data"), bench.url, subject=f"{stream}.option", stream=stream)
+    last = messages(bench.js, stream)[3:]
+    assert {message.subject for message in last} == {f"{stream}.option"}
+    assert {message.headers["Nats-Expected-Stream"] for message in last} == {stream}
+
+
+def test_rows_go_to_the_streams_of_their_subjects(spark: SparkSession, bench: Bench) -> None:
+    streams = [bench.stream(allow_atomic=True) for _ in range(3)]
+    names = ", ".join(f"'{stream}'" for stream in streams)
+    frame = counted(spark, 300).selectExpr(
+        "data", f"concat(array({names})[int(substr(data, 3)) % 3], '.', data) as subject"
+    )
+    for mode, times in (("async", 1), ("atomic", 2)):
+        write(frame, bench.url, publishMode=mode)
+        for remainder, stream in enumerate(streams):
+            found = payloads(bench.js, stream)[-100:]
+            assert_exactly(found, [f"w-{number}" for number in range(1, 301) if number % 3 == remainder])
+            assert bench.js.get_stream(stream).info().state.messages == 100 * times
+
+
+def test_an_empty_frame_writes_nothing(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream()
+    write(counted(spark, 0), bench.url, subject=f"{stream}.a")
+    assert payloads(bench.js, stream) == []
+
+
+# --- ids
+
+
+def test_a_job_that_runs_again_adds_nothing_if_its_rows_have_ids(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream()
+    with_ids = counted(spark, 100).selectExpr("data", "data as msg_id")
+    for _ in range(2):
+        write(with_ids, bench.url, subject=f"{stream}.a")
+    assert_exactly(payloads(bench.js, stream), expected(100))
+    # Otherwise each job has ids of its own: the same rows may be meant to be written again.
+    for _ in range(2):
+        write(counted(spark, 100), bench.url, subject=f"{stream}.b", msgIdPrefix="etl-")
+    made = [message.headers["Nats-Msg-Id"] for message in messages(bench.js, stream)[100:]]
+    assert len(set(made)) == len(made) == 200
+    assert all(re.fullmatch(r"etl-[0-9a-f]{32}/[01]/\d+", each) for each in made)
+
+
+def test_what_was_read_is_written_as_it_is_and_not_under_its_old_id(
+    spark: SparkSession, bench: Bench, tmp_path: Path
+) -> None:
+    source = bench.stream(allow_atomic=True)
+    with_header = {"k": "v"}
+    bench.js.publish(f"{source}.a", b"w-1", msg_id="theirs", headers=with_header, expected_stream=source)
+    bench.js.publish(f"{source}.a", b"w-2", expected_last_sequence=1, headers=with_header)
+    batch = bench.js.atomic_batch()
+    for text in (b"w-3", b"w-4"):
+        batch.add(f"{source}.a", text, msg_id=text.decode(), headers=with_header)
+    batch.commit()
+    # Into the same stream, which would take a message with an old id for the old one.
+    write(bench.read(spark, source), bench.url, stream=source)
+    query = bench.read_stream(spark, source, startingPosition=json.dumps({source: 5}))
+    finish(start_writing(query, bench.url, tmp_path, subject=f"{source}.b"))
+    found = messages(bench.js, source)
+    assert sorted(message.data.decode() for message in found) == sorted(expected(4) * 3)
+    for message in found[4:]:
+        names = {name for name in message.headers if name.startswith("Nats-")}
+        assert names <= {"Nats-Msg-Id", "Nats-Expected-Stream"}
+        assert message.headers["k"] == "v"
+        assert message.subject == f"{source}.a"
+    assert len({message.headers["Nats-Msg-Id"] for message in found[4:]}) == 8
+
+
+# --- the window
+
+
+@pytest.mark.parametrize(("window", "count"), [(1, 200), (10, 5000)])
+def test_a_partition_may_be_larger_than_the_window(
+    spark: SparkSession, bench: Bench, window: int, count: int
+) -> None:
+    stream = bench.stream()
+    write(counted(spark, count, 1), bench.url, subject=f"{stream}.a", maxPending=window)
+    assert payloads(bench.js, stream) == expected(count)
+
+
+def _megabytes(process: int, which: str) -> int:
+    """What it has (`VmRSS`), or the most it had (`VmHWM`)."""
+    (found,) = re.findall(rf"{which}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    return int(found) // 1024
+
+
+def _writers(server: Server) -> list[int]:
+    """The processes that are connected to write."""
+    with urllib.request.urlopen(f"{server.monitor_url}/connz", timeout=10) as answer:
+        names = [each.get("name", "") for each in json.load(answer)["connections"]]
+    found = [re.fullmatch(r"jetspark, Spark process (\d+)", name) for name in names]
+    return [int(each[1]) for each in found if each]
+
+
+def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: SparkSession) -> None:
+    """A partition of 400 MB is written, and the server stands still in the middle until the task waits."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
+    frame = spark.range(0, 4000, 1, 1).selectExpr("lpad(string(id), 100000, '.') as data")
+    most: list[int] = []
+
+    def stand_still() -> None:
+        wait_until(lambda: stream.info().state.last_seq > 100, "the first rows", LONG)
+        writers = _writers(server)
+        server.pause()
+        try:
+            _settle(writers)
+            most.extend(_megabytes(writer, "VmRSS") for writer in writers)
+        finally:
+            server.resume()
+        assert stream.info().state.last_seq < 4000
+
+    with (
+        Server(monitor=True) as server,
+        blocking.connect(server.url) as nc,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        stream = nc.jetstream(timeout=30).create_stream(
+            StreamConfig(name="S", subjects=["S.>"], max_msgs=1000)
+        )
+        standing = pool.submit(stand_still)
+        write(frame, server.url, subject="S.a", maxPending=100_000)
+        standing.result()
+        most += [_megabytes(writer, "VmHWM") for writer in _writers(server)]
+        assert stream.info().state.last_seq == 4000
+        assert stream.get_message(4000).data.strip(b".") == b"3999"
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    print(f"megabytes of the writers: {most}")
+    assert max(most) < 350
+
+
+def _settle(processes: list[int]) -> None:
+    """Wait until processes do nothing any more: the time they have used does not change for a while."""
+
+    def used() -> list[str]:
+        stats = [Path(f"/proc/{process}/stat").read_text() for process in processes]
+        return [field for stat in stats for field in stat.rpartition(")")[2].split()[11:13]]
+
+    seen: list[list[str]] = []
+
+    def still() -> bool:
+        seen.append(used())
+        return len(seen) > 100 and seen[-1] == seen[-100]
+
+    wait_until(still, "the writers to wait", LONG)
+
+
+# --- atomic batches
+
+
+def batches_of(found: list[JetStreamMsg]) -> dict[str, list[JetStreamMsg]]:
+    """The batches by id. Each is whole and in one piece."""
+    pieces = [(key, list(group)) for key, group in groupby(found, lambda each: each.headers["Nats-Batch-Id"])]
+    batches = dict(pieces)
+    assert len(batches) == len(pieces), "a batch has messages of others between its own"
+    for batch in batches.values():
+        numbers = [int(message.headers["Nats-Batch-Sequence"]) for message in batch]
+        assert numbers == list(range(1, len(batch) + 1))
+        assert "Nats-Batch-Commit" in batch[-1].headers, "a batch without its end"
+    return batches
+
+
+def test_a_reader_sees_atomic_batches_one_after_the_other_and_each_whole(
+    spark: SparkSession, bench: Bench
+) -> None:
+    stream = bench.stream(allow_atomic=True)
+    seen: list[JetStreamMsg] = []
+
+    def watch() -> None:
+        with blocking.connect(bench.url) as nc:
+            consumer = nc.jetstream().ordered_consumer(stream)
+            while len(seen) < 20_500:
+                seen.extend(consumer.fetch(1000, expires=1))
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    write(counted(spark, 20_500), bench.url, subject=f"{stream}.a", publishMode="atomic")
+    watching.join(LONG)
+    assert_exactly([message.data.decode() for message in seen], expected(20_500))
+    sizes = [len(batch) for batch in batches_of(seen).values()]
+    assert max(sizes) == 1000
+    # Two tasks write at the same time, 10,250 rows each: Spark hands over 10,000 of them and the rest.
+    assert sorted(sizes) == [250] * 2 + [1000] * 20
+    sequences = [message.metadata.sequence.stream for message in seen]
+    assert all(after == before + 1 for before, after in pairwise(sequences))
+
+
+def test_a_job_that_fails_leaves_whole_batches(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream(allow_atomic=True)
+    # The row that cannot be written is among the last of the batch.
+    columns = ["data", f"if(data = 'w-3999', 'nowhere.a', '{stream}.a') as subject"]
+    frame = counted(spark, 5000, 1).selectExpr(*columns)
+    said = error_of(lambda: write(frame, bench.url, publishMode="atomic"))
+    assert "column subject, row 3999 of partition 0: no stream stores 'nowhere.a'" in said
+    assert [len(batch) for batch in batches_of(messages(bench.js, stream)).values()] == [1000] * 3
+    assert payloads(bench.js, stream) == expected(3000)
+
+
+def test_an_atomic_batch_that_comes_again_adds_nothing(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream(allow_atomic=True)
+    frame = counted(spark, 2500).selectExpr("data", "data as msg_id")
+    for _ in range(2):
+        write(frame, bench.url, subject=f"{stream}.a", publishMode="atomic")
+    assert_exactly(payloads(bench.js, stream), expected(2500))
+    batches_of(messages(bench.js, stream))
+
+
+def test_rows_of_an_atomic_batch_with_the_same_id_are_one_message(spark: SparkSession, bench: Bench) -> None:
+    stream = bench.stream(allow_atomic=True)
+    frame = counted(spark, 10, 1).selectExpr("data", "string(int(substr(data, 3)) % 5) as msg_id")
+    write(frame, bench.url, subject=f"{stream}.a", publishMode="atomic")
+    assert payloads(bench.js, stream) == expected(5)
+
+
+# --- what is told
+
+
+def test_the_driver_tells_rows_duplicates_and_seconds(
+    spark: SparkSession, bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = bench.stream()
+    options = parse_options({"servers": bench.url, "subject": f"{stream}.a"})
+    results = [TaskResult(1000, 3, 0.5), TaskResult(20, 0, 2.25)]
+    schema = counted(spark, 1).schema
+    with caplog.at_level(logging.INFO, "jetspark"):
+        writer = JetStreamWriter(options, schema, overwrite=False)
+        writer.commit(results)
+        writer.abort([results[0], None])
+        JetStreamStreamWriter(options, schema).commit(results, 7)
+        JetStreamStreamWriter(options, schema).abort([None], 8)
+    job, failed, batch, failed_batch = (
+        each.getMessage() for each in caplog.records if "wrote" in each.message
+    )
+    assert re.fullmatch(r"job [0-9a-f]{32} wrote 1020 rows, 3 of them were there, in \d+\.\d s", job)
+    assert re.fullmatch(
+        r"job [0-9a-f]{32} failed, and wrote 1000 rows, 3 of them were there, in \S+ s", failed
+    )
+    assert batch in ("batch 7 wrote 1020 rows, 3 of them were there, in 2.2 s",)
+    assert failed_batch == "batch 8 failed, and wrote 0 rows, 0 of them were there, in 0.0 s"
