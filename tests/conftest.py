@@ -9,11 +9,13 @@ import pytest_asyncio
 
 from jetspark.server import Cluster, Server
 from tests.support.certs import Certs, make_certs
+from tests.support.interrupts import accept_interrupts
 from tests.support.proxy import TCPProxy
 from tests.support.quick_spark import quicken
 
 pytest_plugins = ["jetspark.server.fixtures"]
 
+accept_interrupts()
 quicken()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,27 @@ from jetspark.cli.main import main
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
 from tests.support.waiting import wait_until
+
+#: Prints whether a child process ignores SIGINT, before and after `accept_interrupts`.
+_CHILDREN = """
+import subprocess, sys
+from tests.support.interrupts import accept_interrupts
+
+def ignored():
+    code = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+    return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+print(ignored())
+accept_interrupts()
+print(ignored())
+"""
+
+
+def test_children_can_be_interrupted_under_a_runner_that_ignores_sigint() -> None:
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", _CHILDREN]
+    root = Path(__file__).parents[2]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
+    assert answer.stdout.split() == ["True", "False"]
 
 
 @pytest.fixture
