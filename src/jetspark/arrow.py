@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetspark.jetstream.message.metadata import parse_metadata
-from jetspark.jetstream.message.stored import told_by
+from jetspark.jetstream.message.stored import parse_direct_get
 from jetspark.jetstream.model.base import time_from_wire
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _answers(
     headers: list[bytes],
 ) -> tuple[pa.StringArray, pa.Int64Array, pa.TimestampArray, Sequence[bytes]]:
     """Subjects, sequences, times and the messages' own header blocks, out of those of direct gets."""
-    _, subjects, sequences, times, blocks = zip(*map(told_by, headers), strict=True)
+    _, subjects, sequences, times, blocks = zip(*map(parse_direct_get, headers), strict=True)
     try:
         # The server counts nanoseconds, Spark does not.
         exact = pa.array(times, pa.string()).cast(pa.timestamp("ns", tz="UTC"))

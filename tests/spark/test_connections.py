@@ -1,4 +1,4 @@
-"""The link of a Spark process to the server, which may be away when it is needed first."""
+"""The connection of a Spark process to the server, which may be away when it is needed first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from jetspark.errors import AuthorizationError, ConnectionError, TLSError
 from jetspark.server import TLS, Server, User, run
-from jetspark.spark.connections import link_to
+from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
 from tests.support.certs import Certs
 
@@ -17,19 +17,19 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(server: Server) -> Non
     server.kill()
     coming = threading.Timer(1.0, server.start)
     coming.start()
-    link = link_to(parse_options({"servers": server.url}).connection, patience=60)
-    assert link.run(link.js.account_info()).streams == 0
+    connection = process_connection(parse_options({"servers": server.url}).connection, retry_for=60)
+    assert connection.run(connection.js.account_info()).streams == 0
     coming.join()
 
 
 def test_one_that_stays_away_is_an_error_and_so_is_what_waiting_does_not_mend(certs: Certs) -> None:
     nowhere = parse_options({"servers": "nats://127.0.0.1:1"}).connection
     with pytest.raises(ConnectionError, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused"):
-        link_to(nowhere, patience=0.6)
+        process_connection(nowhere, retry_for=0.6)
     with run(users=[User(user="a", password="b")]) as guarded:
         wrong = parse_options({"servers": guarded.url, "user": "a", "password": "c"}).connection
         with pytest.raises(AuthorizationError):
-            link_to(wrong, patience=60)
+            process_connection(wrong, retry_for=60)
     own = TLS(cert_file=certs.server.cert_file, key_file=certs.server.key_file)
     with run(tls=own) as encrypted, pytest.raises(TLSError):
-        link_to(parse_options({"servers": encrypted.url}).connection, patience=60)
+        process_connection(parse_options({"servers": encrypted.url}).connection, retry_for=60)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors import UsageError
-from jetspark.spark.options import ConnectionOptions, SourceOptions, Use, is_meant, parse_options
+from jetspark.spark.options import ConnectionOptions, SourceOptions, Use, parse_options, stream_matches
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -406,12 +406,12 @@ def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_keeps_it() -> None:
     ],
 )
 def test_a_star_stands_for_any_part_of_a_name(pattern: str, meant: list[str], not_meant: list[str]) -> None:
-    assert all(is_meant(name, [pattern]) for name in meant)
-    assert not any(is_meant(name, [pattern]) for name in not_meant)
-    assert all(is_meant(name, ["other", pattern]) for name in meant)
+    assert all(stream_matches(name, [pattern]) for name in meant)
+    assert not any(stream_matches(name, [pattern]) for name in not_meant)
+    assert all(stream_matches(name, ["other", pattern]) for name in meant)
 
 
 @given(st.lists(st.text("AB", max_size=3), min_size=1, max_size=4), st.data())
 def test_what_stars_are_replaced_by_is_meant(parts: list[str], data: st.DataObject) -> None:
     name = parts[0] + "".join(data.draw(st.text("AB", max_size=3)) + part for part in parts[1:])
-    assert is_meant(name, ["*".join(parts)])
+    assert stream_matches(name, ["*".join(parts)])

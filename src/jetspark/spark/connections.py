@@ -23,12 +23,12 @@ from jetspark.jetstream.context import JetStream
 from jetspark.spark import log
 from jetspark.spark.options import ConnectionOptions
 
-__all__ = ["PLANNING", "Link", "link_to"]
+__all__ = ["PLANNING_TIMEOUT", "ProcessConnection", "process_connection"]
 
 T = TypeVar("T")
 
 #: Seconds in which a server must be found when something is planned: a wrong URL should not take long.
-PLANNING: Final = 10.0
+PLANNING_TIMEOUT: Final = 10.0
 #: Seconds that a call to JetStream may take; it is repeated when that was too short.
 _CALL_TIMEOUT: Final = 10.0
 _CONNECT_TIMEOUT: Final = 10.0
@@ -36,10 +36,10 @@ _CONNECT_TIMEOUT: Final = 10.0
 _RETRY_WAIT: Final = 0.5
 
 _lock = threading.Lock()
-_links: dict[tuple[int, ConnectionOptions], Link] = {}
+_connections: dict[tuple[int, ConnectionOptions], ProcessConnection] = {}
 
 
-class Link:
+class ProcessConnection:
     """JetStream for code that does not await."""
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -63,21 +63,21 @@ class Link:
         return iterate(self._bridge.portal, items, ahead=1)
 
 
-def link_to(options: ConnectionOptions, *, patience: float) -> Link:
-    """The process's link. Not there yet, it is made, while the server may be away for `patience` seconds."""
+def process_connection(options: ConnectionOptions, *, retry_for: float) -> ProcessConnection:
+    """The connection of this process. Made when missing; the server may be away for `retry_for` seconds."""
     log.show()
     with _lock:
         key = (os.getpid(), options)
-        link = _links.get(key)
-        if link is None or link.closed:
-            link = _links[key] = _connect(options, time.monotonic() + patience)
-        return link
+        connection = _connections.get(key)
+        if connection is None or connection.closed:
+            connection = _connections[key] = _connect(options, time.monotonic() + retry_for)
+        return connection
 
 
-def _connect(options: ConnectionOptions, deadline: float) -> Link:
+def _connect(options: ConnectionOptions, deadline: float) -> ProcessConnection:
     while True:
         try:
-            return Link(options)
+            return ProcessConnection(options)
         except (ConnectionError, Timeout) as error:
             if isinstance(error, TLSError) or time.monotonic() + _RETRY_WAIT >= deadline:
                 raise

@@ -21,7 +21,7 @@ from jetspark.errors import UsageError
 from jetspark.jetstream.publish.headers import check_msg_id
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
-__all__ = ["ConnectionOptions", "Position", "SourceOptions", "Use", "is_meant", "parse_options"]
+__all__ = ["ConnectionOptions", "PositionOption", "SourceOptions", "Use", "parse_options", "stream_matches"]
 
 
 class Use(enum.Flag):
@@ -39,7 +39,7 @@ _CALLED: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "write
 
 
 #: `earliest`, `latest`, or sequences by stream.
-Position: TypeAlias = str | tuple[tuple[str, int], ...]
+PositionOption: TypeAlias = str | tuple[tuple[str, int], ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,8 +66,8 @@ class SourceOptions:
     connection: ConnectionOptions = ConnectionOptions()
     stream: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
-    starting_position: Position | None = None
-    ending_position: Position | None = None
+    starting_position: PositionOption | None = None
+    ending_position: PositionOption | None = None
     starting_timestamp: datetime | None = None
     ending_timestamp: datetime | None = None
     max_messages_per_trigger: int | None = None
@@ -165,7 +165,7 @@ def _time(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
-def _position(text: str) -> Position:
+def _position(text: str) -> PositionOption:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return word
@@ -325,7 +325,7 @@ def _check_bounds(options: SourceOptions) -> None:
         if position is not None and getattr(options, f"{bound}_timestamp") is not None:
             raise UsageError(f"{bound}Position and {bound}Timestamp exclude each other: choose one")
         if isinstance(position, tuple) and options.stream:
-            unknown = [name for name, _ in position if not is_meant(name, options.stream)]
+            unknown = [name for name, _ in position if not stream_matches(name, options.stream)]
             if unknown:
                 raise UsageError(
                     f"option {bound}Position names {', '.join(unknown)}, which option stream does not"
@@ -335,7 +335,7 @@ def _check_bounds(options: SourceOptions) -> None:
         raise UsageError(f"startingTimestamp {start.isoformat()} is after endingTimestamp {end.isoformat()}")
 
 
-def is_meant(name: str, patterns: Sequence[str]) -> bool:
+def stream_matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether option `stream` means this stream: it has its name, or a pattern with `*` that fits."""
     return any(_fits(name, pattern) for pattern in patterns)
 

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from jetspark.server import Server
-from jetspark.spark.connections import link_to
+from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
-from jetspark.spark.write.targets import Targets
+from jetspark.spark.write.targets import TargetStreams
 from tests.spark.running import error_of
 from tests.spark.support import Bench, finish
 from tests.spark.writing import counted, payloads, start_writing, write
@@ -216,11 +216,11 @@ def test_a_window_below_what_was_asked_for_is_refused(
 def test_a_window_below_the_default_is_warned_of(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     stream, enough = bench.stream(duplicate_window=60), bench.stream()
     options = parse_options({"servers": bench.url})
-    link = link_to(options.connection, patience=10)
+    connection = process_connection(options.connection, retry_for=10)
     with caplog.at_level(logging.WARNING, "jetspark"):
-        targets = Targets(link.js, options)
+        targets = TargetStreams(connection.js, options)
         for name in (enough, stream, stream):
-            link.run(targets.find(f"{name}.a"))
+            connection.run(targets.find(f"{name}.a"))
     (record,) = (each for each in caplog.records if "forgets" in each.message)
     assert record.levelname == "WARNING"
     assert f"stream {stream} forgets message ids after 60 s, minDuplicateWindow is 120" in record.message

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.bulk import Outgoing
-from jetspark.spark.write.rows import Encoder, check_columns
+from jetspark.spark.write.rows import RowEncoder, check_columns
 from jetspark.wire.headers import Headers
 
 TEXT, BYTES, NUMBER = StringType(), BinaryType(), LongType()
@@ -111,8 +111,10 @@ def test_the_columns_of_a_read_that_are_left_out_may_have_any_type() -> None:
 # --- what a row becomes
 
 
-def encoder(subject: str | None = "orders.new", stream: str | None = None, prefix: str = "run/7/") -> Encoder:
-    return Encoder(subject=subject, stream=stream, id_prefix=prefix, place="partition 7", max_size=1000)
+def encoder(
+    subject: str | None = "orders.new", stream: str | None = None, prefix: str = "run/7/"
+) -> RowEncoder:
+    return RowEncoder(subject=subject, stream=stream, id_prefix=prefix, place="partition 7", max_size=1000)
 
 
 def one(columns: Mapping[str, Sequence[Any]], **options: Any) -> Outgoing:

@@ -14,7 +14,7 @@ from jetspark.jetstream.model.requests import StoredMsg
 from jetspark.wire.frames import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
-__all__ = ["StoredMessage", "from_answer", "from_frame", "told_by"]
+__all__ = ["StoredMessage", "from_answer", "from_frame", "parse_direct_get"]
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -69,7 +69,7 @@ _IN_ORDER: Final = re.compile(
 _FIRST_LINE: Final = b"NATS/1.0"
 
 
-def told_by(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+def parse_direct_get(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     """What the header block of a direct get tells: stream, subject, sequence, time, the message's own block.
 
     Raises `RemoteProtocolError` if it is not from a direct get.
@@ -77,12 +77,12 @@ def told_by(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     start = header.rfind(_BEGINNING)
     match = _IN_ORDER.match(header, start) if start >= 0 else None
     if match is None:
-        return _told_by_lines(header)
+        return _parse_direct_get_lines(header)
     stream, subject, sequence, time = match.groups()
     return stream, subject, sequence, time, b"" if start == len(_FIRST_LINE) else header[:start] + b"\r\n\r\n"
 
 
-def _told_by_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+def _parse_direct_get_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     lines = header.rstrip(b"\r\n").split(b"\r\n")
     added: dict[bytes, bytes] = {}
     # From the end, and each once: a message may bring headers of these names along, as a republished does.
@@ -101,7 +101,7 @@ def _told_by_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
 
 def from_frame(frame: MsgFrame) -> StoredMessage:
     """The message in an answer to a direct get. Raises `RemoteProtocolError` if it is none."""
-    stream, subject, sequence, time, own = told_by(frame.header)
+    stream, subject, sequence, time, own = parse_direct_get(frame.header)
     try:
         return StoredMessage(
             stream=stream.decode(),

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jetspark.errors import DataLoss, Error, StreamNotFound, Timeout, UsageError
 from jetspark.jetstream.message.metadata import parse_metadata
-from jetspark.jetstream.message.stored import told_by
+from jetspark.jetstream.message.stored import parse_direct_get
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest
 from jetspark.jetstream.model.stream import RetentionPolicy, StreamConfig
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Chunk", "OnLoss", "read_range", "reads_direct", "stream_info"]
 
 #: Messages as a consumer delivered them, with a reply subject that tells of them; or, without one, as direct
-#: gets answered, with headers that do (`stored.told_by`).
+#: gets answered, with headers that do (`stored.parse_direct_get`).
 Chunk: TypeAlias = list[MsgFrame]
 #: Told of what is gone. It raises the error, or returns so that reading goes on behind it.
 OnLoss: TypeAlias = Callable[[DataLoss], None]
@@ -237,7 +237,7 @@ class _RangeReader:
                         if last >= wanted.next_seq:
                             frames = _before(frames, wanted.next_seq)
                         if matches is not None:
-                            frames = [frame for frame in frames if matches(told_by(frame.header)[1])]
+                            frames = [frame for frame in frames if matches(parse_direct_get(frame.header)[1])]
                         if frames:
                             yield frames
                         if last >= wanted.next_seq - 1:
@@ -295,7 +295,7 @@ class _RangeReader:
 def _sequence(frame: MsgFrame) -> int:
     if frame.reply:
         return parse_metadata(frame.reply).sequence.stream
-    return int(told_by(frame.header)[2])
+    return int(parse_direct_get(frame.header)[2])
 
 
 def _before(frames: list[MsgFrame], next_seq: int) -> list[MsgFrame]:

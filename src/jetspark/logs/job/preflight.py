@@ -11,7 +11,7 @@ from jetspark.jetstream.retry import patiently
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import Where
 from jetspark.logs.job.sinks.messages import Target
-from jetspark.spark.connections import Link, link_to
+from jetspark.spark.connections import ProcessConnection, process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.read.streams import find_streams
 
@@ -34,9 +34,9 @@ class Targets:
 def look(config: Config, where: Where) -> Targets:
     """Raises `ConnectionError`, `StreamNotFound`, `UsageError` for a subject that cannot be written to."""
     options = parse_options(config.source_options())
-    link = link_to(options.connection, patience=_PATIENCE)
-    sources = set(link.run(find_streams(link.js, options.stream)))
-    finder = _Finder(link, config, where, sources)
+    connection = process_connection(options.connection, retry_for=_PATIENCE)
+    sources = set(connection.run(find_streams(connection.js, options.stream)))
+    finder = _Finder(connection, config, where, sources)
     sink = finder.find("sink.subject", config.sink.subject)
     return Targets(sink, finder.find("dead_letters.subject", config.dead_letters.subject))
 
@@ -45,7 +45,7 @@ def look(config: Config, where: Where) -> Targets:
 class _Finder:
     """Finds the streams of subjects to write to."""
 
-    link: Link
+    connection: ProcessConnection
     config: Config
     where: Where
     sources: set[str]
@@ -53,8 +53,8 @@ class _Finder:
     def find(self, key: str, subject: str | None) -> Target | None:
         if subject is None:
             return None
-        link = self.link
-        names = link.run(patiently(lambda: _names(link, subject)))
+        connection = self.connection
+        names = connection.run(patiently(lambda: _names(connection, subject)))
         if not names:
             raise self.where.error(
                 key,
@@ -67,8 +67,8 @@ class _Finder:
                 f"{subject!r} is stored by {names[0]}, which is read: it would never end",
                 "Choose another stream for it, or narrow source.subjects",
             )
-        stream = link.run(stream_info(link.js, names[0])).config
-        limit = link.js.connection.max_payload
+        stream = connection.run(stream_info(connection.js, names[0])).config
+        limit = connection.js.connection.max_payload
         if stream.max_msg_size is not None and stream.max_msg_size >= 0:
             limit = min(limit, stream.max_msg_size)
         if limit < 2 * _HEADERS[key]:
@@ -83,5 +83,5 @@ class _Finder:
         return Target(self.config, subject, names[0], readable=readable, most_bytes=most_bytes)
 
 
-async def _names(link: Link, subject: str) -> list[str]:
-    return [name async for name in link.js.stream_names(subject)]
+async def _names(connection: ProcessConnection, subject: str) -> list[str]:
+    return [name async for name in connection.js.stream_names(subject)]

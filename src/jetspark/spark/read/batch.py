@@ -12,7 +12,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.loss import cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.stream_range import StreamRange
-from jetspark.spark.connections import PLANNING, link_to
+from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read import streams as catalog
 from jetspark.spark.read.partition import loss, partitions_of, read_partition
@@ -32,8 +32,8 @@ class JetStreamReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks of the scan."""
         options = self._options
-        link = link_to(options.connection, patience=PLANNING)
-        ranges = link.run(self._ranges(link.js))
+        connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
+        ranges = connection.run(self._ranges(connection.js))
         # From a sequence on is a promise; from the earliest on means whatever is there.
         promised = isinstance(options.starting_position, tuple)
         return partitions_of(ranges, options, whatever_is_left=not promised)

@@ -13,7 +13,7 @@ from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
 from jetspark.jetstream.read.ranges import read_range
 from jetspark.jetstream.read.stream_range import StreamRange
 from jetspark.jetstream.retry import PATIENCE
-from jetspark.spark.connections import link_to
+from jetspark.spark.connections import process_connection
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read.planning import cut
@@ -59,11 +59,11 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
         else:
             loss(lost, options)
 
-    link = link_to(options.connection, patience=PATIENCE)
+    connection = process_connection(options.connection, retry_for=PATIENCE)
     from jetspark.arrow import record_batch  # noqa: PLC0415 - slow to load, and not needed to plan
 
-    chunks = read_range(link.js, wanted, subjects=options.subjects, on_loss=on_loss)
-    for chunk in link.iterate(chunks):
+    chunks = read_range(connection.js, wanted, subjects=options.subjects, on_loss=on_loss)
+    for chunk in connection.iterate(chunks):
         yield record_batch(chunk, wanted.stream, headers=options.include_headers)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from jetspark.spark.connections import PLANNING, Link, link_to
+from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, process_connection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read.offsets import Offset, ranges_between
 from jetspark.spark.read.partition import partitions_of, read_partition
@@ -70,7 +70,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             before = self._reached
         else:
             before, limits = self._begin(), Limits()
-        self._reached = self._link.run(self._tracker.advance(before, limits))
+        self._reached = self._connection.run(self._tracker.advance(before, limits))
         return self._reached.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -84,22 +84,22 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the streams, for the query's progress."""
-        return self._link.run(self._tracker.latest(self._reached or Offset({}))).to_json()
+        return self._connection.run(self._tracker.latest(self._reached or Offset({}))).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes from now on is for another run."""
-        self._link.run(self._tracker.stop_here())
+        self._connection.run(self._tracker.stop_here())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch."""
         self._reached = Offset.from_json(end)
         ranges = ranges_between(Offset.from_json(start), self._reached)
-        return partitions_of(self._link.run(self._tracker.clipped(ranges)), self._options)
+        return partitions_of(self._connection.run(self._tracker.clipped(ranges)), self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything before `end` is processed for good."""
         if self._progress is not None:
-            self._link.run(self._progress.move(self._link.js, Offset.from_json(end)))
+            self._connection.run(self._progress.move(self._connection.js, Offset.from_json(end)))
 
     # --- on the executors
 
@@ -110,14 +110,14 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- how it is done
 
     @cached_property
-    def _link(self) -> Link:
-        return link_to(self._options.connection, patience=PLANNING)
+    def _connection(self) -> ProcessConnection:
+        return process_connection(self._options.connection, retry_for=PLANNING_TIMEOUT)
 
     @cached_property
     def _tracker(self) -> Tracker:
         if self._progress is not None:
-            self._link.run(self._progress.check(self._link.js, self._options.stream))
-        return Tracker(self._link.js, self._options)
+            self._connection.run(self._progress.check(self._connection.js, self._options.stream))
+        return Tracker(self._connection.js, self._options)
 
     @cached_property
     def _progress(self) -> ProgressConsumer | None:
@@ -128,5 +128,5 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _begin(self) -> Offset:
         if self._initial is None:
-            self._initial = self._link.run(self._tracker.begin())
+            self._initial = self._connection.run(self._tracker.begin())
         return self._initial

@@ -12,7 +12,7 @@ from jetspark.jetstream.model.info import StreamInfo, StreamState
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import reads_direct, stream_info
 from jetspark.jetstream.retry import patiently
-from jetspark.spark.options import Position, SourceOptions, is_meant
+from jetspark.spark.options import PositionOption, SourceOptions, stream_matches
 
 __all__ = ["ending", "find_streams", "first_seq_of", "next_seq_of", "starting"]
 
@@ -32,7 +32,7 @@ async def find_streams(
     names = {pattern for pattern in patterns if "*" not in pattern}
     if len(names) < len(patterns):
         listed = await patiently(lambda: _listed(js))
-        names.update(name for name in [*listed, *known] if is_meant(name, patterns))
+        names.update(name for name in [*listed, *known] if stream_matches(name, patterns))
     found: dict[str, StreamInfo] = {}
     for name in sorted(names):
         try:
@@ -78,7 +78,7 @@ class _Bound(NamedTuple):
     """One end of what is read, as the user gave it."""
 
     option: str
-    position: Position
+    position: PositionOption
     time: datetime | None
 
     async def sequence(self, js: JetStream, info: StreamInfo, default: str) -> int:

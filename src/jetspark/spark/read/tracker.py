@@ -9,7 +9,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.stream_range import StreamRange
-from jetspark.spark.options import SourceOptions, is_meant
+from jetspark.spark.options import SourceOptions, stream_matches
 from jetspark.spark.read import streams as catalog
 from jetspark.spark.read.offsets import Offset, StreamOffset
 from jetspark.spark.read.partition import loss
@@ -63,7 +63,7 @@ class Tracker:
         backlogs: dict[str, Backlog] = {}
         for name in sorted({*before.streams, *streams}):
             info = streams.get(name)
-            if not is_meant(name, self._options.stream):
+            if not stream_matches(name, self._options.stream):
                 after[name] = before.streams[name]  # The user left it out since; it may come back.
                 continue
             if self._ends is not None and name not in self._ends and name not in before.streams:

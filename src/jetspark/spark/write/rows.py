@@ -24,7 +24,7 @@ from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id
 from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_subject
 
-__all__ = ["Columns", "Encoder", "check_columns"]
+__all__ = ["Columns", "RowEncoder", "check_columns"]
 
 #: The values of some rows, by column.
 Columns = Mapping[str, Sequence[Any]]
@@ -81,7 +81,7 @@ def _same_kind(given: DataType, accepted: DataType) -> bool:
     return isinstance(given, type(accepted))
 
 
-class Encoder:
+class RowEncoder:
     """Turns the rows of one task into messages, and counts them."""
 
     def __init__(

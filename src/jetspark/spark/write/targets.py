@@ -12,13 +12,13 @@ from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.wire.subjects import subject_matches
 
-__all__ = ["Targets"]
+__all__ = ["TargetStreams"]
 
 #: How many subjects are remembered; beyond that they are compared with the streams again.
 _REMEMBERED: Final = 10_000
 
 
-class Targets:
+class TargetStreams:
     """What a task knows about streams."""
 
     def __init__(self, js: JetStream, options: SourceOptions) -> None:

@@ -20,10 +20,10 @@ from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.atomic import MAX_MESSAGES
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
 from jetspark.jetstream.retry import PATIENCE, patiently
-from jetspark.spark.connections import Link
+from jetspark.spark.connections import ProcessConnection
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.write.rows import Columns, Encoder
-from jetspark.spark.write.targets import Targets
+from jetspark.spark.write.rows import Columns, RowEncoder
+from jetspark.spark.write.targets import TargetStreams
 from jetspark.wire.headers import Headers
 
 __all__ = ["TaskResult", "write_rows"]
@@ -44,10 +44,12 @@ class TaskResult(WriterCommitMessage):
     seconds: float
 
 
-def write_rows(link: Link, options: SourceOptions, encoder: Encoder, rows: Iterable[Columns]) -> TaskResult:
+def write_rows(
+    connection: ProcessConnection, options: SourceOptions, encoder: RowEncoder, rows: Iterable[Columns]
+) -> TaskResult:
     """Write the rows of a task. Raises `UsageError` for rows that cannot be written, else `PublishError`."""
     began = time.monotonic()
-    writer = _TaskWriter(link, options, encoder)
+    writer = _TaskWriter(connection, options, encoder)
     try:
         for columns in rows:
             writer.write(columns)
@@ -60,11 +62,11 @@ def write_rows(link: Link, options: SourceOptions, encoder: Encoder, rows: Itera
 class _TaskWriter:
     """Rows in, acknowledgements out."""
 
-    def __init__(self, link: Link, options: SourceOptions, encoder: Encoder) -> None:
-        self._link = link
+    def __init__(self, connection: ProcessConnection, options: SourceOptions, encoder: RowEncoder) -> None:
+        self._connection = connection
         self._encoder = encoder
-        self._targets = Targets(link.js, options)
-        self._bulk = link.run(_bulk(link.js, options.max_pending))
+        self._targets = TargetStreams(connection.js, options)
+        self._bulk = connection.run(_bulk(connection.js, options.max_pending))
         self._atomic = options.publish_mode == "atomic"
 
     @property
@@ -78,22 +80,22 @@ class _TaskWriter:
             for subject in dict.fromkeys(message.subject for message in piece):
                 if self._targets.stream_of(subject) is None:
                     place = self._source(subject, piece) if "subject" in columns else "option subject"
-                    self._link.run(self._targets.find(subject, place))
+                    self._connection.run(self._targets.find(subject, place))
             try:
-                self._link.run(self._commit_all(piece) if self._atomic else self._bulk.send(piece))
+                self._connection.run(self._commit_all(piece) if self._atomic else self._bulk.send(piece))
             except PublishError as error:
                 raise self._told(error) from error.__cause__
 
     def finish(self) -> None:
         """Wait for what is under way."""
         try:
-            self._link.run(self._bulk.finish())
+            self._connection.run(self._bulk.finish())
         except PublishError as error:
             raise self._told(error) from error.__cause__
 
     def close(self) -> None:
         """Let go of what is under way."""
-        self._link.run(_abandon(self._bulk))
+        self._connection.run(_abandon(self._bulk))
 
     def _source(self, subject: str, piece: list[Outgoing]) -> str:
         """Where a subject comes from, which is new in the last rows."""
@@ -129,7 +131,7 @@ class _TaskWriter:
             await self._bulk.send(piece)
 
     async def _try(self, piece: list[Outgoing]) -> PubAck:
-        batch = self._link.js.atomic_batch(retry_for=PATIENCE)
+        batch = self._connection.js.atomic_batch(retry_for=PATIENCE)
         for message in piece:
             batch.add(message.subject, message.data, headers=Headers.parse(message.block))
         return await batch.commit()

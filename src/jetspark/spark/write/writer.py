@@ -21,11 +21,11 @@ from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.retry import PATIENCE
-from jetspark.spark.connections import PLANNING, link_to
+from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.log import logger, show
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.write.rows import Columns, Encoder, check_columns
-from jetspark.spark.write.targets import Targets
+from jetspark.spark.write.rows import Columns, RowEncoder, check_columns
+from jetspark.spark.write.targets import TargetStreams
 from jetspark.spark.write.task import TaskResult, write_rows
 
 try:
@@ -53,8 +53,8 @@ class JetStreamWriter(DataSourceArrowWriter):
             raise UsageError("a stream cannot be overwritten", hint='Use mode("append")')
         if options.subject is not None and "subject" not in schema.fieldNames():
             # What would stop every task is better said at once.
-            link = link_to(options.connection, patience=PLANNING)
-            link.run(Targets(link.js, options).find(options.subject))
+            connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
+            connection.run(TargetStreams(connection.js, options).find(options.subject))
         self._options = options
         self._job = uuid.uuid4().hex
         self._began = time.time()
@@ -102,15 +102,16 @@ def _check(options: SourceOptions, schema: StructType) -> None:
 
 def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskResult:
     partition = _context().partitionId()
-    link = link_to(options.connection, patience=PATIENCE)
-    encoder = Encoder(
+    connection = process_connection(options.connection, retry_for=PATIENCE)
+    encoder = RowEncoder(
         subject=options.subject,
         stream=options.stream[0] if options.stream else None,
         id_prefix=f"{options.msg_id_prefix}{run}/{partition}/",
         place=f"partition {partition}",
-        max_size=link.js.connection.max_payload - (_OF_A_BATCH if options.publish_mode == "atomic" else 0),
+        max_size=connection.js.connection.max_payload
+        - (_OF_A_BATCH if options.publish_mode == "atomic" else 0),
     )
-    return write_rows(link, options, encoder, rows)
+    return write_rows(connection, options, encoder, rows)
 
 
 def _context() -> TaskContext:
