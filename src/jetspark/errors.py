@@ -144,6 +144,9 @@ def _rebuild(cls: type[Error], args: tuple[object, ...], state: dict[str, Any]) 
 class Error(Exception):
     """The root of the tree. `hint` says what the user can do, when there is something."""
 
+    #: Whether the same call may succeed a little later: no leader, no answer, no connection.
+    transient: bool = False
+
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
@@ -171,6 +174,8 @@ class HeadersNotSupported(UsageError):
 class Timeout(Error, TimeoutError):
     """A deadline passed. The connection goes on."""
 
+    transient = True
+
 
 class ConnectionError(Error, builtins.ConnectionError):
     """The connection could not be made or kept."""
@@ -188,6 +193,8 @@ class ConnectionLost(ConnectionError):
     """The connection broke while an answer was awaited. It reconnects; whether the server saw the request is
     unknown.
     """
+
+    transient = True
 
 
 class ConnectionDraining(ConnectionError):
@@ -220,6 +227,8 @@ class PermissionsViolation(ServerError):
 
 class NoResponders(Error):
     """Nobody listens on the subject of a request."""
+
+    transient = True
 
 
 class RemoteProtocolError(Error):
@@ -321,6 +330,8 @@ class APIError(JetStreamError):
         self.code = code
         self.err_code = err_code
         self.description = description
+        # With 503 the server says "not now", whatever the error; a lack of resources lasts all the same.
+        self.transient = self.transient or (code == 503 and not isinstance(self, InsufficientResources))
         self.stream = stream
         self.consumer = consumer
 
@@ -419,6 +430,7 @@ class BatchPublishError(APIError):
 class TooManyRequests(APIError):
     """The server has too many requests or batches under way."""
 
+    transient = True
     _hint = "Try again later"
 
 
@@ -431,6 +443,7 @@ class InsufficientResources(APIError):
 class JetStreamUnavailable(APIError):
     """Nobody leads at the moment, as during an election, or too many servers are gone."""
 
+    transient = True
     _hint = "Try again: an election takes seconds"
 
 
@@ -493,6 +506,8 @@ _HINTS = {
 class StatusError(JetStreamError):
     """A pull request ended with a status that is an error."""
 
+    transient = True
+
     def __init__(
         self, message: str = "", *, status: int = 0, description: str = "", hint: str | None = None
     ) -> None:
@@ -504,13 +519,19 @@ class StatusError(JetStreamError):
 class BadRequest(StatusError):
     """The server did not understand the pull request, or the consumer does not take such ones."""
 
+    transient = False
+
 
 class ConsumerDeleted(StatusError):
     """The consumer was deleted while a pull request waited."""
 
+    transient = False
+
 
 class ConsumerIsPush(StatusError):
     """The consumer pushes to a deliver subject: one cannot pull from it."""
+
+    transient = False
 
 
 class LeadershipChanged(StatusError):

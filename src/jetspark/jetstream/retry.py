@@ -1,55 +1,87 @@
-"""Waiting out what passes: no leader, no answer, no connection. For work that nobody watches."""
+"""The retry policy: which errors pass, how long to wait between attempts, and when to give up.
+
+Which errors pass is `Error.transient`, in `errors.py`. Waits double, with jitter, so that clients of a server
+that went away do not return all at once. A loop that treats errors differently still takes its waits and its
+deadline from `Backoff`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from jetspark.errors import (
-    APIError,
-    ConnectionLost,
-    Error,
-    InsufficientResources,
-    NoResponders,
-    StatusError,
-    Timeout,
-    TooManyRequests,
-)
+from jetspark.errors import Error
 
-__all__ = ["PATIENCE", "is_passing", "patiently"]
+__all__ = ["OUTAGE", "Backoff", "retry"]
 
 logger = logging.getLogger("jetspark")
 
 T = TypeVar("T")
 
 #: Seconds that an outage may last. Elections on a loaded machine were seen to take over thirty.
-PATIENCE: Final = 90.0
-_FIRST_WAIT: Final = 0.25
-_LAST_WAIT: Final = 2.0
+OUTAGE: Final = 90.0
+#: Seconds before the second attempt, and the longest wait after doubling.
+_FIRST: Final = 0.25
+_LONGEST: Final = 1.0
 
 
-def is_passing(error: Error) -> bool:
-    """Whether the same call may succeed a little later."""
-    if isinstance(error, InsufficientResources):
-        return False
-    if isinstance(error, APIError):
-        return error.code == 503 or isinstance(error, TooManyRequests)
-    return isinstance(error, Timeout | ConnectionLost | NoResponders | StatusError)
+class Backoff:
+    """The waits between attempts, up to a deadline on the monotonic clock."""
+
+    __slots__ = ("_first", "_longest", "_seconds", "_wait", "deadline")
+
+    def __init__(
+        self, seconds: float = math.inf, *, first: float = _FIRST, longest: float = _LONGEST
+    ) -> None:
+        self._seconds = seconds
+        self._first = first
+        self._longest = longest
+        self.renew()
+
+    def renew(self) -> None:
+        """Start over: an attempt made progress."""
+        self.deadline = time.monotonic() + self._seconds
+        self._wait = self._first
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; negative after it."""
+        return self.deadline - time.monotonic()
+
+    def next_wait(self) -> float | None:
+        """Seconds to wait before the next attempt: between half and all of the doubled wait.
+
+        None when the deadline would pass meanwhile.
+        """
+        wait = self._wait * (0.5 + random.random() / 2)
+        if wait >= self.left:
+            return None
+        self._wait = min(2 * self._wait, self._longest)
+        return wait
+
+    async def pause(self) -> bool:
+        """Wait before the next attempt. False, at once, when the deadline would pass meanwhile."""
+        wait = self.next_wait()
+        if wait is None:
+            return False
+        await asyncio.sleep(wait)
+        return True
 
 
-async def patiently(call: Callable[[], Awaitable[T]], seconds: float = PATIENCE) -> T:
-    """What `call` returns, called again after errors that pass; the last one is raised after `seconds`."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    wait = _FIRST_WAIT
+async def retry(call: Callable[[], Awaitable[T]], seconds: float = OUTAGE) -> T:
+    """The result of `call`, repeated after transient errors. Raises the last of them after `seconds`."""
+    backoff = Backoff(seconds)
     while True:
         try:
             return await call()
         except Error as error:
-            if not is_passing(error) or loop.time() + wait >= deadline:
+            wait = backoff.next_wait() if error.transient else None
+            if wait is None:
                 raise
             logger.info("waiting for JetStream: %s", error)
         await asyncio.sleep(wait)
-        wait = min(2 * wait, _LAST_WAIT)

@@ -14,7 +14,7 @@ from jetspark.errors import MessageNotFound
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
-from jetspark.jetstream.retry import patiently
+from jetspark.jetstream.retry import retry
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
@@ -31,7 +31,7 @@ async def next_stored(js: JetStream, stream: str, seq: int, subjects: Sequence[s
 async def _next_of(js: JetStream, stream: str, seq: int, subject: str) -> StoredMsg | None:
     request = MsgGetRequest(seq=seq, next_by_subj=subject)
     try:
-        answer = await patiently(lambda: js.api.call(endpoints.MSG_GET, request, stream=stream))
+        answer = await retry(lambda: js.api.call(endpoints.MSG_GET, request, stream=stream))
     except MessageNotFound:
         return None
     return StoredMsg.from_wire(answer["message"])

@@ -34,7 +34,7 @@ from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.stream_range import StreamRange
-from jetspark.jetstream.retry import PATIENCE, is_passing, patiently
+from jetspark.jetstream.retry import OUTAGE, retry
 from jetspark.wire.frames import MsgFrame
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ async def stream_info(js: JetStream, name: str, *, reaching: int = 0) -> StreamI
     while True:
         late = loop.time() >= deadline
         try:
-            info = await patiently(look)
+            info = await retry(look)
         except StreamNotFound:
             if late:
                 raise
@@ -183,7 +183,7 @@ class _RangeReader:
         puller = consumer._puller({"max_bytes": self._max_bytes, "expires": 30.0}, None)
         weight = info.state.bytes / max(info.state.messages, 1) + _OVERHEAD
         puller.narrow(self._room(len(wanted), weight))
-        await patiently(puller.start)
+        await retry(puller.start)
         try:
             begun = consumer.cached_info
             last = wanted.first_seq - 1
@@ -210,9 +210,9 @@ class _RangeReader:
                 if await self._is_last(last):
                     return
                 idle = False
-                if loop.time() - progress > PATIENCE:
+                if loop.time() - progress > OUTAGE:
                     raise Timeout(
-                        f"stream {wanted.stream} has messages behind {last}, none came for {PATIENCE:g} s",
+                        f"stream {wanted.stream} has messages behind {last}, none came for {OUTAGE:g} s",
                         hint="Check the cluster: the consumer's server may lag behind the leader",
                     )
         finally:
@@ -243,7 +243,7 @@ class _RangeReader:
                         if last >= wanted.next_seq - 1:
                             return
             except Error as error:
-                if not is_passing(error):
+                if not error.transient:
                     raise
             if await self._is_last(last):
                 return

@@ -24,7 +24,6 @@ import msgspec
 
 from jetspark.errors import ConnectionClosed, Error
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.retry import is_passing
 from jetspark.logs.agent.discovery import WatchedFiles
 from jetspark.logs.agent.file import TailedFile
 from jetspark.logs.agent.options import ShipOptions
@@ -160,7 +159,7 @@ class Agent:
             try:
                 await self._gate.start()
             except Error as error:
-                if self._options.once or not is_passing(error):
+                if self._options.once or not error.transient:
                     raise
                 self._tell(f"the pause switch cannot be read yet: {error}")
                 await self._pause(_FIRST_WAIT)
@@ -266,7 +265,7 @@ class Agent:
                     return
                 except Error as error:
                     tries += 1
-                    if connection.connected and (tries >= _TRIES or not is_passing(error)):
+                    if connection.connected and (tries >= _TRIES or not error.transient):
                         if not self._told_unreadable:
                             self._tell(
                                 "what the stream has cannot be read back, only its duplicate_window keeps "

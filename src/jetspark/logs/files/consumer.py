@@ -22,10 +22,7 @@ from typing import Final
 import msgspec
 
 from jetspark.errors import (
-    BadRequest,
     ConnectionError,
-    ConsumerDeleted,
-    ConsumerIsPush,
     Error,
     NoResponders,
     Timeout,
@@ -38,7 +35,6 @@ from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget
-from jetspark.jetstream.retry import is_passing
 from jetspark.logs.files.files import LogFiles
 from jetspark.logs.files.writer import LogWriter, Outcome
 
@@ -55,8 +51,6 @@ _AGAIN: Final = 1.0
 _LATE: Final = 0.25
 #: Messages that were written and sent back which are remembered; what is forgotten is written twice.
 _REMEMBERED: Final = 200_000
-#: These do not pass, though they are statuses.
-_FINAL: Final = (ConsumerDeleted, ConsumerIsPush, BadRequest)
 
 
 class ConsumeOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -167,10 +161,8 @@ class LogConsumer:
         """Messages; none, and a word about it, while the server is away."""
         try:
             messages = await self._pull()
-        except _FINAL:
-            raise
         except Error as error:
-            if self._options.once or not is_passing(error):
+            if self._options.once or not error.transient:
                 raise
             if isinstance(error, NoResponders):
                 await self._look_for_the_consumer()
@@ -189,7 +181,7 @@ class LogConsumer:
         try:
             await self._consumer.info()
         except Error as error:
-            if not is_passing(error):
+            if not error.transient:
                 raise
 
     async def _pull(self) -> Sequence[JetStreamMsg]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from jetspark.jetstream.model.stream import RetentionPolicy
 from jetspark.jetstream.read.ranges import stream_info
-from jetspark.jetstream.retry import patiently
+from jetspark.jetstream.retry import retry
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import Where
 from jetspark.logs.job.sinks.messages import Target
@@ -54,7 +54,7 @@ class _Finder:
         if subject is None:
             return None
         connection = self.connection
-        names = connection.run(patiently(lambda: _names(connection, subject)))
+        names = connection.run(retry(lambda: _names(connection, subject)))
         if not names:
             raise self.where.error(
                 key,

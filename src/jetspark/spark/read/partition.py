@@ -12,7 +12,7 @@ from jetspark.errors import DataLoss
 from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
 from jetspark.jetstream.read.ranges import read_range
 from jetspark.jetstream.read.stream_range import StreamRange
-from jetspark.jetstream.retry import PATIENCE
+from jetspark.jetstream.retry import OUTAGE
 from jetspark.spark.connections import process_connection
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
@@ -59,7 +59,7 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
         else:
             loss(lost, options)
 
-    connection = process_connection(options.connection, retry_for=PATIENCE)
+    connection = process_connection(options.connection, retry_for=OUTAGE)
     from jetspark.arrow import record_batch  # noqa: PLC0415 - slow to load, and not needed to plan
 
     chunks = read_range(connection.js, wanted, subjects=options.subjects, on_loss=on_loss)

@@ -13,7 +13,7 @@ from jetspark.errors import ConsumerNotFound, Error, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy
 from jetspark.jetstream.read.ranges import reads_direct
-from jetspark.jetstream.retry import patiently
+from jetspark.jetstream.retry import retry
 from jetspark.spark.log import logger
 from jetspark.spark.read.offsets import Offset
 from jetspark.spark.read.streams import find_streams
@@ -44,7 +44,7 @@ class ProgressConsumer:
                     f"{info.config.retention!s} another consumer would change what the stream keeps"
                 )
             try:
-                existing = await patiently(partial(js.consumer_info, name, self._name))
+                existing = await retry(partial(js.consumer_info, name, self._name))
             except ConsumerNotFound:
                 continue
             if not _MARK.items() <= existing.config.metadata.items():
@@ -57,7 +57,7 @@ class ProgressConsumer:
         """Show that everything before the offset is done. It is a display: when it fails, that is said."""
         for name, stream in offset.streams.items():
             try:
-                await patiently(partial(self._move, js, name, stream.next_seq))
+                await retry(partial(self._move, js, name, stream.next_seq))
             except Error as error:
                 logger.warning("progressConsumer %s of stream %s was not moved: %s", self._name, name, error)
 

@@ -11,7 +11,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo, StreamState
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import reads_direct, stream_info
-from jetspark.jetstream.retry import patiently
+from jetspark.jetstream.retry import retry
 from jetspark.spark.options import PositionOption, SourceOptions, stream_matches
 
 __all__ = ["ending", "find_streams", "first_seq_of", "next_seq_of", "starting"]
@@ -31,7 +31,7 @@ async def find_streams(
     known = known or {}
     names = {pattern for pattern in patterns if "*" not in pattern}
     if len(names) < len(patterns):
-        listed = await patiently(lambda: _listed(js))
+        listed = await retry(lambda: _listed(js))
         names.update(name for name in [*listed, *known] if stream_matches(name, patterns))
     found: dict[str, StreamInfo] = {}
     for name in sorted(names):

@@ -7,7 +7,7 @@ from typing import Final
 from jetspark.errors import UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.read.ranges import stream_info
-from jetspark.jetstream.retry import patiently
+from jetspark.jetstream.retry import retry
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.wire.subjects import subject_matches
@@ -48,7 +48,7 @@ class TargetStreams:
 
         `place` is where the subject was given, for people.
         """
-        names = await patiently(lambda: self._names(subject))
+        names = await retry(lambda: self._names(subject))
         wanted = self._options.stream[0] if self._options.stream else None
         if not names:
             raise UsageError(

@@ -19,7 +19,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.atomic import MAX_MESSAGES
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
-from jetspark.jetstream.retry import PATIENCE, patiently
+from jetspark.jetstream.retry import OUTAGE, retry
 from jetspark.spark.connections import ProcessConnection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.write.rows import Columns, RowEncoder
@@ -123,7 +123,7 @@ class _TaskWriter:
     async def _commit(self, piece: list[Outgoing]) -> None:
         """Publish rows as one batch. It is all there or not at all, so that it may be tried again."""
         try:
-            await patiently(lambda: self._try(piece))
+            await retry(lambda: self._try(piece))
         except BatchPublishError as error:
             if error.err_code != _DUPLICATE_IN_BATCH:
                 raise
@@ -131,14 +131,14 @@ class _TaskWriter:
             await self._bulk.send(piece)
 
     async def _try(self, piece: list[Outgoing]) -> PubAck:
-        batch = self._connection.js.atomic_batch(retry_for=PATIENCE)
+        batch = self._connection.js.atomic_batch(retry_for=OUTAGE)
         for message in piece:
             batch.add(message.subject, message.data, headers=Headers.parse(message.block))
         return await batch.commit()
 
 
 async def _bulk(js: JetStream, max_pending: int) -> BulkPublisher:
-    return BulkPublisher(js.api, max_pending, max_bytes=_MAX_BYTES, timeout=PATIENCE)
+    return BulkPublisher(js.api, max_pending, max_bytes=_MAX_BYTES, timeout=OUTAGE)
 
 
 async def _abandon(bulk: BulkPublisher) -> None:
