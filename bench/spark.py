@@ -26,7 +26,7 @@ from bench.processor import Meter, session
 from jetspark import AckPolicy, ConsumerConfig, StreamConfig
 from jetspark.arrow import record_batch
 from jetspark.spark.schema import READ_SCHEMA
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 BATCH = 5_000
 #: What the source makes of a million messages, so that the others have as many tasks.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.arrow import SCHEMA, SCHEMA_WITHOUT_HEADERS, record_batch
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers, encode_headers
 
 NOON_NS = 1_769_860_800_123_456_789

@@ -10,7 +10,7 @@ from jetspark import Connection, Event, ServerInfo, State, Statistics, Timeout, 
 from jetspark.core.options import Options
 from jetspark.core.servers import parse_servers
 from jetspark.server import Server, User
-from jetspark.wire.frames import PingFrame
+from jetspark.wire import PingFrame
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch, eventually

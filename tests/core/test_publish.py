@@ -15,8 +15,7 @@ from jetspark import (
     connect,
 )
 from jetspark.server import Server
-from jetspark.wire import encode
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame, encode
 from tests.support.raw import RawClient
 from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch, eventually

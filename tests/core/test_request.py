@@ -19,8 +19,7 @@ from jetspark import (
     connect,
 )
 from jetspark.server import Server, User
-from jetspark.wire import encode
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame, encode
 from tests.support.raw import RawClient
 from tests.support.scripted import Peer, ScriptedServer
 from tests.support.watch import Watch

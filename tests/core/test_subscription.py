@@ -17,7 +17,7 @@ from jetspark import (
     connect,
 )
 from jetspark.server import Server, User
-from jetspark.wire.frames import SubFrame, UnsubFrame
+from jetspark.wire import SubFrame, UnsubFrame
 from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch
 

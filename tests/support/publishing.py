@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from jetspark.wire.headers import Headers
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import Peer, ScriptedServer

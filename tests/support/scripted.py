@@ -23,10 +23,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
-from jetspark.wire import encode
-from jetspark.wire.frames import ConnectFrame, PingFrame, PubFrame, SubFrame, UnsubFrame
+from jetspark.wire import AnyFrame, ConnectFrame, Parser, PingFrame, PubFrame, SubFrame, UnsubFrame, encode
 from jetspark.wire.headers import HeadersLike, encode_headers
-from jetspark.wire.parser import AnyFrame, Parser
 from jetspark.wire.subjects import subject_matches
 
 __all__ = ["Handler", "Peer", "ScriptedServer"]

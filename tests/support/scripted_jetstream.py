@@ -16,8 +16,7 @@ import asyncio
 import json
 from typing import Any, Self, TypeVar
 
-from jetspark.wire import encode
-from jetspark.wire.frames import PingFrame, PubFrame
+from jetspark.wire import PingFrame, PubFrame, encode
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import subject_matches
 from tests.support.scripted import Peer, ScriptedServer, _header_block

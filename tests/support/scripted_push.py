@@ -14,8 +14,7 @@ import asyncio
 import json
 from typing import Any
 
-from jetspark.wire import encode
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame, encode
 from tests.support.scripted import Peer, ScriptedServer, _header_block
 from tests.support.scripted_jetstream import soon
 

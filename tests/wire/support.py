@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from jetspark.errors import RemoteProtocolError
-from jetspark.wire import encode
-from jetspark.wire.frames import (
+from jetspark.wire import (
+    AnyFrame,
     ConnectFrame,
     ErrFrame,
     InfoFrame,
     MsgFrame,
     OkFrame,
+    Parser,
     PingFrame,
     PongFrame,
     PubFrame,
     SubFrame,
     UnsubFrame,
+    encode,
 )
-from jetspark.wire.parser import AnyFrame, Parser
 
 Peer: TypeAlias = Literal["server", "client"]
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from jetspark.errors import UsageError
-from jetspark.wire import encode
-from jetspark.wire.frames import (
+from jetspark.wire import (
     PING,
     PONG,
+    AnyFrame,
     ConnectFrame,
     ErrFrame,
     InfoFrame,
     MsgFrame,
+    Parser,
     PubFrame,
     SubFrame,
     UnsubFrame,
+    encode,
 )
 from jetspark.wire.headers import encode_headers
-from jetspark.wire.parser import AnyFrame, Parser
 from jetspark.wire.subjects import check_filter, check_queue, check_subject
 
 from .support import Peer

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from jetspark.errors import RemoteProtocolError
-from jetspark.wire.frames import InfoFrame, MsgFrame
-from jetspark.wire.parser import MAX_CONTROL_LINE, MAX_PAYLOAD, AnyFrame, Parser
+from jetspark.wire import MAX_CONTROL_LINE, MAX_PAYLOAD, AnyFrame, InfoFrame, MsgFrame, Parser
 
 from .support import Peer, byte_by_byte, outcome
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from jetspark.errors import RemoteProtocolError
-from jetspark.wire.frames import (
+from jetspark.wire import (
     OK,
     PING,
     PONG,
+    AnyFrame,
     ConnectFrame,
     ErrFrame,
     InfoFrame,
     MsgFrame,
+    Parser,
     PubFrame,
     SubFrame,
     UnsubFrame,
 )
 from jetspark.wire.headers import Headers
-from jetspark.wire.parser import AnyFrame, Parser
 
 from .support import TRANSCRIPTS, Peer, byte_by_byte, cut, encode_frame, outcome, read_transcript
 

@@ -12,20 +12,21 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from jetspark.errors import RemoteProtocolError, UsageError
-from jetspark.wire.frames import (
+from jetspark.wire import (
     OK,
     PING,
     PONG,
+    AnyFrame,
     ConnectFrame,
     ErrFrame,
     InfoFrame,
     MsgFrame,
+    Parser,
     PubFrame,
     SubFrame,
     UnsubFrame,
 )
 from jetspark.wire.headers import Headers, encode_headers, has_status, parse_status
-from jetspark.wire.parser import AnyFrame, Parser
 from jetspark.wire.subjects import (
     check_filter,
     check_name,

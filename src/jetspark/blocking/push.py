@@ -12,7 +12,7 @@ from jetspark.blocking.threads.supply import Supply
 from jetspark.core import subscription
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.push import subscription as aio
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge

@@ -13,9 +13,8 @@ from typing import Final, Self
 
 from jetspark.core.events import Event, Listener
 from jetspark.core.link import Link, State
-from jetspark.core.message import Msg
+from jetspark.core.message import Msg, as_bytes, too_large
 from jetspark.core.options import Options
-from jetspark.core.payload import as_bytes, too_large
 from jetspark.core.request import Requests
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import Server

@@ -28,8 +28,7 @@ from jetspark.errors import (
     Timeout,
     TLSError,
 )
-from jetspark.wire import encode
-from jetspark.wire.frames import ErrFrame, InfoFrame, OkFrame, PingFrame, PongFrame
+from jetspark.wire import ErrFrame, InfoFrame, OkFrame, PingFrame, PongFrame, encode
 
 __all__ = ["handshake", "server_error"]
 

@@ -38,7 +38,7 @@ from jetspark.errors import (
     Timeout,
     UsageError,
 )
-from jetspark.wire.frames import ErrFrame, InfoFrame
+from jetspark.wire import ErrFrame, InfoFrame
 
 __all__ = ["Link", "State"]
 

@@ -1,4 +1,7 @@
-"""A received message, as users see it: a view on a frame that decodes and parses what is asked for."""
+"""A received message, as users see it, and the checks of a payload to publish.
+
+A message is a view on a frame: it decodes and parses a part when the part is read.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jetspark.errors import UsageError
-from jetspark.wire.frames import MsgFrame
+from jetspark.errors import MaxPayloadError, UsageError
+from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers, HeadersLike
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["Msg", "Received"]
+__all__ = ["Msg", "Received", "as_bytes", "too_large"]
 
 
 class Received(msgspec.Struct, gc=False, eq=False):
@@ -61,3 +64,18 @@ class Msg(Received, gc=False, eq=False):
         if not self._frame.reply:
             raise UsageError(f"the message on {self.subject!r} has no reply subject to respond to")
         return self._connection.publish(self.reply, data, headers=headers)
+
+
+def as_bytes(data: object) -> bytes:
+    """A payload as bytes. Raises `UsageError` unless it is a bytes-like object."""
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise UsageError(f"data must be bytes, not {type(data).__name__}", hint="Encode it: text.encode()")
+
+
+def too_large(size: int, max_payload: int) -> MaxPayloadError:
+    """The error for a message of `size` bytes, headers included, that exceeds the server's limit."""
+    return MaxPayloadError(
+        f"the message has {size} bytes, the server takes {max_payload}",
+        hint="Split it, or raise max_payload in the server's configuration",
+    )

@@ -7,7 +7,7 @@ methods are called by the session, in the event loop, and must not block.
 from __future__ import annotations
 
 from jetspark.errors import Error
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 __all__ = ["Receiver"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection

@@ -1,12 +1,35 @@
-"""What a server says about itself in INFO."""
+"""What a server says about itself in INFO, and which features follow from its version.
+
+This is the one place that reads the version: code that needs a newer server asks `ServerInfo.supports`.
+"""
 
 from __future__ import annotations
+
+import enum
+import re
+from typing import Final
 
 import msgspec
 
 from jetspark.errors import RemoteProtocolError
 
-__all__ = ["ServerInfo"]
+__all__ = ["Feature", "ServerInfo"]
+
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+
+
+class Feature(enum.Enum):
+    """A feature that not every server has, with the first nats-server version that has it."""
+
+    CONSUMER_NAMES = (2, 9)
+    BATCH_DIRECT_GET = (2, 11)
+    ATOMIC_BATCH = (2, 12)
+    CONSUMER_RESET = (2, 14)
+
+    @property
+    def since(self) -> str:
+        """The version as text, such as `2.11`."""
+        return "{}.{}".format(*self.value)
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +58,11 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     connect_urls: list[str] = []
     #: Lame-duck mode: the server is about to shut down.
     lame_duck: bool = msgspec.field(name="ldm", default=False)
+
+    def supports(self, feature: Feature) -> bool:
+        """Whether the server has a feature. A server whose version cannot be read counts as new."""
+        found = _VERSION.match(self.version)
+        return found is None or (int(found[1]), int(found[2])) >= feature.value
 
     @classmethod
     def parse(cls, json: bytes) -> ServerInfo:

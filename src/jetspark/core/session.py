@@ -19,9 +19,7 @@ from jetspark.core.outbox import Outbox
 from jetspark.core.receiver import Receiver
 from jetspark.core.transport import Transport
 from jetspark.errors import ConnectionLost, Error, StaleConnection, Timeout
-from jetspark.wire import encode
-from jetspark.wire.frames import ErrFrame, InfoFrame, MsgFrame, OkFrame, PingFrame, PongFrame
-from jetspark.wire.parser import AnyFrame
+from jetspark.wire import AnyFrame, ErrFrame, InfoFrame, MsgFrame, OkFrame, PingFrame, PongFrame, encode
 
 __all__ = ["Session"]
 

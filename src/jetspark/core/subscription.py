@@ -20,7 +20,7 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, SlowConsumer, SubscriptionClosed, Timeout, UsageError
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, TypeAlias, cast
 
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionLost, RemoteProtocolError, Timeout
-from jetspark.wire.parser import AnyFrame, Parser
+from jetspark.wire import AnyFrame, Parser
 
 __all__ = ["Tap", "Transport"]
 

@@ -16,7 +16,7 @@ from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionLost, Error, RemoteProtocolError, SlowConsumer, UsageError
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, AdvisoryKind, parse_advisory
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_name
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
-from jetspark.wire import encode
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_filter
 

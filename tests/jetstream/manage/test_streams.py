@@ -27,7 +27,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.stream import RetentionPolicy, StorageType, StreamConfig
 from jetspark.server import User, run
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from tests.jetstream.support import cut_at, memory
 from tests.support.consuming import Lossy, until
 from tests.support.proxy import TCPProxy

@@ -21,7 +21,7 @@ from jetspark.errors import (
 )
 from jetspark.jetstream.message.status import OnConsume, OnFetch, classify
 from jetspark.jetstream.pull.fetch import is_status
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [
     ("100 Idle Heartbeat", OnFetch.CONTINUE, OnConsume.CONTINUE, StatusError),

@@ -23,7 +23,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.ordered import push as ordered_push
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from tests.support.consuming import LONG, Lossy, fill, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.scripted_jetstream import soon

@@ -23,7 +23,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from jetspark.wire.headers import Headers
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import lose_acknowledgements, make_stream, stored

@@ -34,7 +34,7 @@ from jetspark import (
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.headers import compose_headers
 from jetspark.server import Server, run
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import ScriptedStream, lose_acknowledgements, make_stream, stored
 from tests.support.watch import Watch

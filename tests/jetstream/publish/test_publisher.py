@@ -30,7 +30,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server, run
-from jetspark.wire.frames import UnsubFrame
+from jetspark.wire import UnsubFrame
 from tests.support.publishing import (
     ScriptedStream,
     came,

@@ -20,7 +20,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import (
     ScriptedStream,

@@ -27,7 +27,7 @@ from jetspark import (
     connect,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.wire.frames import PubFrame, SubFrame, UnsubFrame
+from jetspark.wire import PubFrame, SubFrame, UnsubFrame
 from tests.support.scripted_jetstream import soon
 from tests.support.scripted_push import ScriptedPush
 from tests.support.watch import Watch, eventually

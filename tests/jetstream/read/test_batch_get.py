@@ -19,8 +19,7 @@ from jetspark.jetstream.model.requests import MsgGetRequest
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.read import direct
 from jetspark.server import Server, User, run
-from jetspark.wire import encode
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame, encode
 from tests.jetstream.support import memory, scripted_stream
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import Peer, ScriptedServer

@@ -23,7 +23,7 @@ from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.stream import StreamConfig, StreamSource
 from jetspark.server import User, run
-from jetspark.wire.frames import PubFrame
+from jetspark.wire import PubFrame
 from tests.jetstream.support import cut_at, memory, scripted_stream
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer

@@ -21,7 +21,7 @@ from jetspark import (
     Timeout,
     connect,
 )
-from jetspark.wire.frames import SubFrame, UnsubFrame
+from jetspark.wire import SubFrame, UnsubFrame
 from tests.support.consuming import sequences
 from tests.support.scripted_jetstream import ScriptedJetStream
 from tests.support.watch import Watch, eventually

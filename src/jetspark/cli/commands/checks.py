@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from jetspark.cli.args.units import show_bytes, show_count, show_duration
 from jetspark.cli.ui.failure import describe
 from jetspark.core.connection import Connection
+from jetspark.core.server_info import Feature
 from jetspark.errors import Error, PermissionsViolation, ServerNotFound
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import AccountInfo, Tier
@@ -24,8 +25,6 @@ __all__ = ["Check", "local_checks", "server_checks"]
 
 _T = TypeVar("_T")
 
-#: What all of jetspark needs of a server: batch direct gets, pausing consumers, message TTLs.
-_SERVER_VERSION: Final = (2, 11)
 #: Spark 4 needs this Java.
 _JAVA: Final = 17
 _SPARK: Final = (4, 0)
@@ -75,12 +74,16 @@ async def _server(nc: Connection) -> Check:
 
 
 def _version(nc: Connection) -> Check:
-    version = nc.server_info.version
-    wanted = ".".join(map(str, _SERVER_VERSION))
-    if _numbers(version) >= _SERVER_VERSION:
-        return Check("Server version", "ok", version)
+    info = nc.server_info
+    # The same version brought the other features that commands need: pausing consumers, message TTLs.
+    needed = Feature.BATCH_DIRECT_GET
+    if info.supports(needed):
+        return Check("Server version", "ok", info.version)
     return Check(
-        "Server version", "warn", version, f"Some commands need nats-server {wanted} or newer: upgrade it"
+        "Server version",
+        "warn",
+        info.version,
+        f"Some commands need nats-server {needed.since} or newer: upgrade it",
     )
 
 

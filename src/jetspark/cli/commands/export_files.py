@@ -21,7 +21,7 @@ from jetspark.cli.ui.json import stored
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
 from jetspark.jetstream.read.ranges import Chunk
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
 __all__ = ["Writer", "open_writer"]

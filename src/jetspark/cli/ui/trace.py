@@ -12,19 +12,20 @@ import msgspec
 from jetspark.cli.ui.escape import on_a_line
 from jetspark.core.transport import Transport
 from jetspark.errors import RemoteProtocolError
-from jetspark.wire.frames import (
+from jetspark.wire import (
+    AnyFrame,
     ConnectFrame,
     ErrFrame,
     InfoFrame,
     MsgFrame,
     OkFrame,
+    Parser,
     PingFrame,
     PongFrame,
     PubFrame,
     SubFrame,
     UnsubFrame,
 )
-from jetspark.wire.parser import AnyFrame, Parser
 
 __all__ = ["protocol_shown"]
 

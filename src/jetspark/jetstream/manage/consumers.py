@@ -12,6 +12,7 @@ from typing import TypedDict
 
 import msgspec
 
+from jetspark.core.server_info import Feature
 from jetspark.errors import UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
@@ -97,7 +98,7 @@ async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
 
     Raises `ConsumerNameInUse` when there is one of another configuration.
     """
-    if not _is_older(api.connection.server_info.version, (2, 9)):
+    if api.connection.server_info.supports(Feature.CONSUMER_NAMES):
         return await create_or_update(api, stream, config, "create")
     endpoint = endpoints.CONSUMER_CREATE_UNNAMED
     if config.durable_name:
@@ -109,13 +110,6 @@ async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
     request = ConsumerCreateRequest(stream_name=stream, config=msgspec.structs.replace(config, name=None))
     answer = await api.call(endpoint, request, stream=stream, consumer=config.durable_name or "")
     return ConsumerInfo.from_wire(answer)
-
-
-def _is_older(version: str, than: tuple[int, int]) -> bool:
-    """Whether a server is older. One that says something else is taken for new."""
-    major, _, rest = version.partition(".")
-    minor = rest.partition(".")[0]
-    return major.isdecimal() and minor.isdecimal() and (int(major), int(minor)) < than
 
 
 async def delete(api: API, stream: str, name: str, *, while_draining: bool = False) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from jetspark.errors import RemoteProtocolError
 from jetspark.jetstream.model.base import time_from_wire
 from jetspark.jetstream.model.requests import StoredMsg
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
 __all__ = ["StoredMessage", "from_answer", "from_frame", "parse_direct_get"]

@@ -26,7 +26,7 @@ from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, Deliver
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.pull.fetch import PullTarget
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream

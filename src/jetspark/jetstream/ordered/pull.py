@@ -34,7 +34,7 @@ from jetspark.jetstream.pull.consumer import fetch_request
 from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget, is_status, shortened
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.ordered.chain import FIRST_BACK_OFF, LAST_BACK_OFF, Row, is_final
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.subscription import PushSubscription
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream

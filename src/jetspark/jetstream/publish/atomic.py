@@ -8,12 +8,12 @@ the server after 10 seconds.
 
 from __future__ import annotations
 
-import re
 import secrets
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
 
-from jetspark.core.payload import as_bytes, too_large
+from jetspark.core.message import as_bytes, too_large
+from jetspark.core.server_info import Feature
 from jetspark.errors import (
     BatchPublishError,
     ConnectionLost,
@@ -39,7 +39,7 @@ _SEQUENCE: Final = "Nats-Batch-Sequence"
 _COMMIT: Final = "Nats-Batch-Commit"
 #: The server has not got all of the batch: the leader has changed, or the connection broke.
 _INCOMPLETE: Final = 10176
-_VERSION = re.compile(r"(\d+)\.(\d+)")
+_NEEDS: Final = f"Requires nats-server {Feature.ATOMIC_BATCH.since} or later"
 
 
 class _Message(NamedTuple):
@@ -195,13 +195,12 @@ class AtomicBatch:
 
     def _check_server(self) -> None:
         """An older server would store each message by itself."""
-        version = self._api.connection.server_info.version
-        found = _VERSION.match(version)
-        if found is not None and (int(found[1]), int(found[2])) < (2, 12):
+        info = self._api.connection.server_info
+        if not info.supports(Feature.ATOMIC_BATCH):
             raise BatchPublishError(
-                f"the server is a {version}, which has no atomic batches",
+                f"nats-server {info.version} does not support atomic batches",
                 description="atomic publish is not supported",
-                hint="They came with nats-server 2.12",
+                hint=_NEEDS,
             )
 
 
@@ -217,5 +216,5 @@ def _stored_singly(ack: PubAck) -> BatchPublishError:
         f"one of the messages was stored by itself, as sequence {ack.sequence}",
         description="atomic publish is not supported",
         stream=ack.stream,
-        hint="They came with nats-server 2.12",
+        hint=_NEEDS,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from jetspark.core.payload import too_large
+from jetspark.core.message import too_large
 from jetspark.errors import Timeout
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.ack_window import Window

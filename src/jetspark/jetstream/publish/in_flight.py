@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from jetspark.core.payload import too_large
+from jetspark.core.message import too_large
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import (
@@ -40,8 +40,7 @@ from jetspark.jetstream.publish.one import (
     nobody_answers,
     why_nobody_answers,
 )
-from jetspark.wire import encode
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_subject
 

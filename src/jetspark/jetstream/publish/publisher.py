@@ -15,7 +15,7 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from jetspark.core.payload import as_bytes, too_large
+from jetspark.core.message import as_bytes, too_large
 from jetspark.errors import (
     ConnectionClosed,
     ConnectionDraining,

@@ -21,7 +21,7 @@ from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Pull
 from jetspark.jetstream.pull.fetch import PullReceiver, PullTarget, is_status, size_of
 from jetspark.jetstream.pull.options import PullOptions
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 
 __all__ = ["OnError", "Puller"]

@@ -24,8 +24,7 @@ from jetspark.jetstream.message.status import OnFetch, Status, classify
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import default_heartbeat
-from jetspark.wire import encode
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import has_status
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Self, TypeAlias
 from jetspark.errors import Error, UsageError
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.buffer import Puller
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 __all__ = ["Consuming", "Handler", "Messages", "check_concurrency"]
 

@@ -24,8 +24,7 @@ from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
 from jetspark.jetstream.push.heartbeat import Alarm
 from jetspark.jetstream.push.options import PushOptions
-from jetspark.wire import encode
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_subject
 

@@ -18,7 +18,7 @@ from jetspark.jetstream.push.heartbeat import Alarm
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.reader import PushReader
 from jetspark.jetstream.subscribe.ownership import Owned
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_queue
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.pull.fetch import is_status
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_filter
 

@@ -35,7 +35,7 @@ from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.stream_range import StreamRange
 from jetspark.jetstream.retry import OUTAGE, retry
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream

@@ -15,8 +15,7 @@ from jetspark.errors import ConnectionClosed, Error
 from jetspark.jetstream.message.status import OnFetch, classify
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.fetch import Leftover, PullReceiver, PullTarget, is_status
-from jetspark.wire import encode
-from jetspark.wire.frames import MsgFrame
+from jetspark.wire import MsgFrame, encode
 
 __all__ = ["ClassicFetch", "lingering_time"]
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from jetspark.core.server_info import Feature
 from jetspark.errors import ConsumerNotFound, Error, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy
@@ -22,7 +23,6 @@ __all__ = ["ProgressConsumer"]
 
 #: How such a consumer is told from one that somebody works with.
 _MARK: Final = {"jetspark": "progress of a Spark query"}
-_NEEDS: Final = (2, 14)
 
 
 class ProgressConsumer:
@@ -34,9 +34,11 @@ class ProgressConsumer:
 
     async def check(self, js: JetStream, patterns: Sequence[str]) -> None:
         """Raise `UsageError` where it cannot be had."""
-        version = js.connection.server_info.version
-        if tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit()) < _NEEDS:
-            raise UsageError(f"progressConsumer needs nats-server 2.14 or later, and this is {version}")
+        server, needed = js.connection.server_info, Feature.CONSUMER_RESET
+        if not server.supports(needed):
+            raise UsageError(
+                f"progressConsumer needs nats-server {needed.since} or later, and this is {server.version}"
+            )
         for name, info in (await find_streams(js, patterns, missing_ok=True)).items():
             if reads_direct(info.config):
                 raise UsageError(
