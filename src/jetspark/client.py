@@ -127,9 +127,9 @@ def connect(
         tls_hostname: The name that the certificate must carry, when it is not that of the URL.
         tls_handshake_first: Encrypt before the server says anything; it must be configured so.
         on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck, on_slow_consumer, on_error:
-            Plain or coroutine functions, called as `jetspark.Event` says.
+            Functions, called as `jetspark.Event` says. With asyncio, they may be coroutine functions.
 
-    Raises (when awaited):
+    Raises:
         `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and other
         kinds of `jetspark.Error`.
     """

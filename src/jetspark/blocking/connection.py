@@ -27,7 +27,10 @@ __all__ = ["Connection"]
 class Connection:
     """A connection to NATS. Made by `jetspark.blocking.connect`; usable from all threads of a process.
 
-    `with` closes it at the end. In a forked child it raises `ConnectionClosed`: connect again there.
+    `with` closes it at the end. `publish` waits while too much is queued; after `drain_timeout` seconds it
+    raises `Timeout`, and the message stays queued. Listeners, callbacks and handlers are plain functions, run
+    in threads of their own and may block; `close` gives them two seconds to finish. In a forked child every
+    call raises `ConnectionClosed`: connect again there.
     """
 
     def __init__(self, bridge: Bridge) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -10,38 +11,16 @@ __all__ = ["WORDS", "mirrors", "plain_doc"]
 
 T = TypeVar("T")
 
-#: What is said of asyncio, and what is said here. In this order: the longer ones first.
-WORDS: Final = (
-    (
-        "Awaiting the result waits for back-pressure; a program that publishes much should. While the\n"
-        "        connection is down messages wait, up to `pending_size` bytes, and are sent in order after "
-        "it is back.",
-        "Waits while much is queued, up to `drain_timeout` seconds, then raises `Timeout`; the message\n"
-        "        stays queued. What is queued while the connection is down is sent in order later.",
-    ),
-    ("Awaiting the result, which is optional, waits for\n        back-pressure.", "Waits for back-pressure."),
-    ("Awaiting the result, which is optional, waits for back-pressure.", "Waits for back-pressure."),
-    ("Awaiting the result, which is optional, waits for that.", "Waits for that."),
-    (" Like `Connection.publish`, awaiting it is optional.", ""),
-    (" Awaiting it is optional.", ""),
-    ("is queued and written within this turn of the event loop", "is queued, and written soon"),
-    ("which need not be awaited", "which need not be waited for"),
-    ("Plain or coroutine functions, called", "Plain functions, called in a thread of their own"),
-    ("a plain or coroutine `callback`, which is", "a `callback`, which is, in a thread of its own,"),
-    ("a plain or coroutine function,", "a plain function, in a thread of its own"),
-    ("a plain or coroutine function", "a plain function, in a thread of its own,"),
-    ("Callbacks are cancelled.", "Callbacks and handlers that run get moments to finish."),
-    ("is cancelled", "is interrupted"),
-    (" (when awaited)", ""),
-    ("async with", "with"),
-    ("async for", "for"),
-    ("await ", ""),
-)
+#: Words of asyncio, and the same for threads.
+WORDS: Final = (("async with", "with"), ("async for", "for"), ("await ", ""), ("cancelled", "interrupted"))
+#: A sentence that holds for asyncio alone. The blocking docstrings leave it out.
+_ASYNCIO_ONLY: Final = re.compile(r"\s*With asyncio, [^.]*\.")
 
 
 def plain_doc(text: str | None) -> str | None:
-    """A docstring of the asynchronous API in the words of the blocking one."""
+    """Return a docstring of the asynchronous API in the words of the blocking one."""
     if text is not None:
+        text = _ASYNCIO_ONLY.sub("", text)
         for asynchronous, blocking in WORDS:
             text = text.replace(asynchronous, blocking)
     return text

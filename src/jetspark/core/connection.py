@@ -138,7 +138,10 @@ class Connection:
         )
 
     def on(self, event: Event, listener: Listener) -> Callable[[], None]:
-        """Call a plain or coroutine function at every `event`; returns a function that ends that."""
+        """Call `listener` at every `event`; returns a function that removes it.
+
+        With asyncio, the listener may be a coroutine function.
+        """
         return self._link.events.on(event, listener)
 
     def __repr__(self) -> str:
@@ -154,10 +157,11 @@ class Connection:
     def publish(
         self, subject: str, data: bytes = b"", *, reply: str = "", headers: HeadersLike | None = None
     ) -> Awaitable[None]:
-        """Publish a message: it is queued and written within this turn of the event loop.
+        """Publish a message: it is queued, and written soon.
 
-        Awaiting the result waits for back-pressure; a program that publishes much should. While the
-        connection is down messages wait, up to `pending_size` bytes, and are sent in order after it is back.
+        While the connection is down, messages wait, up to `pending_size` bytes, and are sent in order after
+        it is back. With asyncio, awaiting the result waits for back-pressure; a program that publishes much
+        should do so.
 
         Raises `UsageError` for what cannot be sent, `MaxPayloadError`, `OutboundBufferFull`,
         `ConnectionDraining` and `ConnectionClosed`; nothing was queued then.
@@ -208,10 +212,10 @@ class Connection:
     ) -> Subscription:
         """Subscribe to a subject; `*` stands for one token, a final `>` for all that follow.
 
-        Read the subscription with `next()` or `async for`, or give a plain or coroutine `callback`, which is
-        called with one message after the other. Members of one `queue` share the messages. `max_msgs` ends
-        the subscription after so many. Beyond the limits messages are dropped and reported as
-        `SlowConsumer`.
+        Read the subscription with `next()` or `async for`, or give a `callback`, which is called with one
+        message after the other. Members of one `queue` share the messages. `max_msgs` ends the subscription
+        after so many. Beyond the limits messages are dropped and reported as `SlowConsumer`. With asyncio,
+        the callback may be a coroutine function.
         """
         self._raise_if_ending()
         if max_msgs is not None:
@@ -331,7 +335,7 @@ class Connection:
     async def close(self) -> None:
         """Write what is queued, as far as the server takes it within moments, and close.
 
-        Callbacks are cancelled. Closing twice does nothing; a close that is cancelled closes all the same.
+        Closing twice does nothing; a cancelled close still closes. With asyncio, callbacks are cancelled too.
         """
         self._publishing = False
         callbacks = list(self.callbacks)

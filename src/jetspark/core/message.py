@@ -57,7 +57,7 @@ class Msg(Received, gc=False, eq=False):
     _connection: Connection
 
     def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> Awaitable[None]:
-        """Publish an answer to `reply`. Like `Connection.publish`, awaiting it is optional.
+        """Publish an answer to `reply`. With asyncio, awaiting it is optional, as for `Connection.publish`.
 
         Raises `UsageError` when the message asks for no answer.
         """

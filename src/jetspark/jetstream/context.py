@@ -349,7 +349,7 @@ class JetStream:
         Args:
             subject: What to read. Finds the stream, if none is given, and filters.
             queue: Share the messages with the members of this group. Names the consumer if nothing else does.
-            callback: Called with one message after the other, a plain or coroutine function.
+            callback: Called with one message after the other. With asyncio, it may be a coroutine function.
             durable: Name of a consumer that stays when nobody is subscribed.
             stream: Name of the stream.
             consumer: Name of a consumer that exists.

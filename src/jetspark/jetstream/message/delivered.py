@@ -47,7 +47,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         return self._settled
 
     def ack(self) -> Awaitable[None]:
-        """It is done. Awaiting the result, which is optional, waits for back-pressure."""
+        """It is done. With asyncio, awaiting the result is optional; it waits for back-pressure."""
         # The hot one of its kind: `_settle(ACK)` without the calls in between.
         if self._settled:
             return self._connection.session.outbox.done
@@ -155,8 +155,9 @@ class Batch(list[JetStreamMsg]):
         self.error = error
 
     def ack(self) -> Awaitable[None]:
-        """Acknowledge all of them with one write. Awaiting the result, which is optional, waits for
-        back-pressure.
+        """Acknowledge all of them with one write.
+
+        With asyncio, awaiting the result is optional; it waits for back-pressure.
         """
         return ack_all(self)
 
@@ -171,8 +172,8 @@ class _Nothing:
 def ack_all(messages: Iterable[JetStreamMsg]) -> Awaitable[None]:
     """Acknowledge many messages of one connection with one write; settled ones are left out.
 
-    Awaiting the result, which is optional, waits for back-pressure. Raises `NotJetStreamMessage` when one of
-    them cannot be acknowledged; then none is.
+    Raises `NotJetStreamMessage` when one of them cannot be acknowledged; then none is. With asyncio, awaiting
+    the result is optional; it waits for back-pressure.
     """
     pending = [message for message in messages if not message._settled]
     if not pending:

@@ -118,7 +118,7 @@ class Publisher:
         msg_id: str | None = None,
         **expectations: Unpack[Expectations],
     ) -> asyncio.Future[PubAck]:
-        """Publish a message and return the future of its acknowledgement, which need not be awaited.
+        """Publish a message and return the future of its acknowledgement, which may be ignored.
 
         What does not fit into the window waits here, up to `max_buffered_bytes`. A loop that publishes much
         uses `send`. Cancelling the future does not take the message back. Without a `msg_id` the message gets

@@ -162,11 +162,11 @@ class Consumer:
         on_error: OnError | None = None,
         **options: Unpack[PullKeywords],
     ) -> Consuming:
-        """Call `handler`, a plain or coroutine function, with every message until it is stopped.
+        """Call `handler` with every message until it is stopped.
 
         One message after the other in order, or up to `concurrency` at once. The handler acknowledges. When
         it raises, the error is reported, the message is returned with a nak, and the rest goes on. The other
-        options are those of `messages`.
+        options are those of `messages`. With asyncio, the handler may be a coroutine function.
         """
         check_concurrency(concurrency)
         puller = self._puller(options, on_error)

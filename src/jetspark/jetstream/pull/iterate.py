@@ -63,12 +63,15 @@ class Messages:
         self._puller.notify(error)
 
     def stop(self) -> Awaitable[None]:
-        """End at once and return what is buffered to the server. Awaiting it is optional."""
+        """End at once and return what is buffered to the server. With asyncio, awaiting it is optional."""
         self._started = True
         return self._puller.stop()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more; the iterator ends after what is buffered or on its way. Awaiting it is optional."""
+        """Pull no more; the iterator ends after what is buffered or on its way.
+
+        With asyncio, awaiting it is optional.
+        """
         self._started = True
         return self._puller.drain()
 
@@ -118,13 +121,16 @@ class Consuming:
     def stop(self) -> Awaitable[None]:
         """End at once: handlers that run finish, what is buffered goes back to the server.
 
-        Awaiting the result, which is optional, waits for that.
+        With asyncio, awaiting the result is optional; it waits for that.
         """
         self._puller.stop()
         return self._finished()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more, handle what is buffered or on its way, then end. Awaiting it is optional."""
+        """Pull no more, handle what is buffered or on its way, then end.
+
+        With asyncio, awaiting it is optional.
+        """
         self._puller.drain()
         return self._finished()
 
