@@ -1,4 +1,29 @@
-"""The Spark data source: `spark.read.format("jetstream")`. Needs pyspark."""
+"""The Spark data source, `format("jetstream")`. Requires pyspark.
+
+In reading order:
+
+| file          |                                                                                 |
+|---------------|---------------------------------------------------------------------------------|
+| `source`      | the entry point: Spark's `DataSource`, which makes the readers and the writers    |
+| `options`     | every option: one table, parsed and validated in one place; pure                 |
+| `schema`      | the columns of a read                                                            |
+| `connections` | one connection per Python process and set of options                             |
+| `log`         | the logger, which writes to the stderr of Spark's processes                      |
+| `read/`       | `spark.read` and `spark.readStream`                                              |
+| `write/`      | `df.write` and `df.writeStream`                                                  |
+
+Spark runs each part in another Python process, and objects reach the next one only by pickle:
+
+| process                                | what it runs                                                  |
+|----------------------------------------|---------------------------------------------------------------|
+| planner worker, on the driver          | `source`, `options`, `schema`; `read.batch` up to `partitions` |
+| runner, on the driver, one per query   | `read.stream`, all but `read`; it keeps its state and connection |
+| executor workers, one task at a time   | `read` of both readers; `write` of both writers                |
+| driver, a new instance for each call   | `commit` and `abort` of the writers                            |
+
+`source` imports both `read/` and `write/`, which do not import each other. Both import `options`,
+`connections` and `log`. Nothing here uses a private name of `jetspark.jetstream`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Connections to NATS in Spark's Python processes: one for each process and set of options.
 
-Spark uses its workers again, so that a task usually finds a connection that an earlier one made. A forked
-worker has none of its parent's. A thread of its own answers the server's pings while Spark is busy elsewhere.
+Spark reuses its workers, so a task usually finds the connection of an earlier one. A forked worker opens its
+own. A background thread answers the server's pings while Spark is busy elsewhere.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from jetspark.core.options import Options
 from jetspark.core.servers import parse_servers
 from jetspark.errors import ConnectionError, Timeout, TLSError
 from jetspark.jetstream.context import JetStream
-from jetspark.spark import log
+from jetspark.jetstream.retry import Backoff
+from jetspark.spark.log import log_to_stderr
 from jetspark.spark.options import ConnectionOptions
 
 __all__ = ["PLANNING_TIMEOUT", "ProcessConnection", "process_connection"]
 
 T = TypeVar("T")
 
-#: Seconds in which a server must be found when something is planned: a wrong URL should not take long.
+#: Seconds that planning waits for a server: a wrong URL must fail soon.
 PLANNING_TIMEOUT: Final = 10.0
-#: Seconds that a call to JetStream may take; it is repeated when that was too short.
+#: Seconds that a call to JetStream may take before it is retried.
 _CALL_TIMEOUT: Final = 10.0
 _CONNECT_TIMEOUT: Final = 10.0
-#: Seconds between attempts to connect at all.
-_RETRY_WAIT: Final = 0.5
 
 _lock = threading.Lock()
 _connections: dict[tuple[int, ConnectionOptions], ProcessConnection] = {}
 
 
 class ProcessConnection:
-    """JetStream for code that does not await."""
+    """JetStream for code that does not await: an asyncio connection in a background thread."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._bridge = Bridge(parse_servers(options.servers), _core_options(options))
@@ -51,59 +50,61 @@ class ProcessConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether it is of no use any more."""
+        """Whether the connection is closed for good."""
         return self._bridge.connection.closed
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of something asynchronous."""
+        """Run a coroutine and wait for its result."""
         return self._bridge.run(work)
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """An asynchronous iterator as a plain one; the next item is prepared while the last one is used."""
+        """Iterate over asynchronous items; the next one is prepared while the caller uses the last."""
         return iterate(self._bridge.portal, items, ahead=1)
 
 
 def process_connection(options: ConnectionOptions, *, retry_for: float) -> ProcessConnection:
-    """The connection of this process. Made when missing; the server may be away for `retry_for` seconds."""
-    log.show()
+    """The connection of this process, opened if needed; the server may be away for `retry_for` seconds."""
+    log_to_stderr()
     with _lock:
         key = (os.getpid(), options)
         connection = _connections.get(key)
         if connection is None or connection.closed:
-            connection = _connections[key] = _connect(options, time.monotonic() + retry_for)
+            connection = _connections[key] = _connect(options, Backoff(retry_for))
         return connection
 
 
-def _connect(options: ConnectionOptions, deadline: float) -> ProcessConnection:
+def _connect(options: ConnectionOptions, backoff: Backoff) -> ProcessConnection:
     while True:
         try:
             return ProcessConnection(options)
         except (ConnectionError, Timeout) as error:
-            if isinstance(error, TLSError) or time.monotonic() + _RETRY_WAIT >= deadline:
+            # `transient` is about an open connection; while none is, every refusal but this may pass.
+            wait = None if isinstance(error, TLSError) else backoff.next_wait()
+            if wait is None:
                 raise
-            time.sleep(_RETRY_WAIT)
+        time.sleep(wait)
 
 
 def _core_options(options: ConnectionOptions) -> Options:
     return Options(
         name=f"jetspark, Spark process {os.getpid()}",
         connect_timeout=_CONNECT_TIMEOUT,
-        credentials_file=_found(options.credentials_file),
+        credentials_file=_local_path(options.credentials_file),
         user=options.user,
         password=options.password,
         token=options.token,
-        nkey_seed_file=_found(options.nkey_secret_file),
-        tls_ca_file=_found(options.tls_ca_file),
-        tls_cert_file=_found(options.tls_cert_file),
-        tls_key_file=_found(options.tls_key_file),
+        nkey_seed_file=_local_path(options.nkey_secret_file),
+        tls_ca_file=_local_path(options.tls_ca_file),
+        tls_cert_file=_local_path(options.tls_cert_file),
+        tls_key_file=_local_path(options.tls_key_file),
     )
 
 
-def _found(path: str | None) -> str | None:
-    """A path on this machine: as it is, or else among the files that `spark.files` brought here.
+def _local_path(path: str | None) -> str | None:
+    """The path of a file on this machine: as given, or among the files that `spark.files` copied here.
 
-    A session of Spark Connect, and the process that plans a streaming query, are told a directory of their
-    own inside the one where those files are.
+    For a Spark Connect session, and for the runner of a streaming query, Spark's root directory is a
+    sub-directory of the one that holds those files.
     """
     if path is None or os.path.isabs(path) or os.path.exists(path):
         return path

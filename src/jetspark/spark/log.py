@@ -1,21 +1,21 @@
-"""What jetspark says in Spark's Python processes goes to their stderr, where Spark keeps its own log."""
+"""The logger of Spark's Python processes. It writes to stderr, which Spark keeps with its own logs."""
 
 from __future__ import annotations
 
 import logging
 from typing import Final
 
-__all__ = ["logger", "show"]
+__all__ = ["log_to_stderr", "logger"]
 
 logger: Final = logging.getLogger("jetspark")
 
-#: As Spark writes it.
+#: The format of Spark's own log lines.
 _FORMAT: Final = "%(asctime)s %(levelname)s jetspark: %(message)s"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
 
 
-def show() -> None:
-    """Let information be seen, unless somebody has set up logging in this process."""
+def log_to_stderr() -> None:
+    """Write messages of level INFO and above to stderr, unless the process has set up logging itself."""
     if logger.hasHandlers():
         return
     handler = logging.StreamHandler()

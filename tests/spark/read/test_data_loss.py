@@ -17,7 +17,8 @@ from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from jetspark.spark.options import parse_options
 from jetspark.spark.read.offsets import Offset, StreamOffset, ranges_between
-from jetspark.spark.read.tracker import Limits, Tracker
+from jetspark.spark.read.planning import Limits
+from jetspark.spark.read.tracker import Tracker
 from tests.spark.running import Sink, error_of, run
 from tests.spark.support import LONG, Bench, assert_exactly, expected, texts
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.jetstream.read.stream_range import StreamRange
-from jetspark.spark.read.planning import Backlog, admit, cut
+from jetspark.spark.read.planning import Backlog, Limits, admit, split_ranges
 
 CREATED = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -37,7 +37,9 @@ sizes = st.none() | st.integers(5_000, 10**9)
 def test_pieces_cover_the_ranges_exactly_once_and_in_order(
     ranges: list[StreamRange], parallelism: int, min_partitions: int | None, max_messages: int | None
 ) -> None:
-    pieces = cut(ranges, parallelism=parallelism, min_partitions=min_partitions, max_messages=max_messages)
+    pieces = split_ranges(
+        ranges, parallelism=parallelism, min_partitions=min_partitions, max_messages=max_messages
+    )
     assert all(len(piece) > 0 for piece in pieces)
     for whole in ranges:
         position = whole.first_seq
@@ -53,7 +55,9 @@ def test_pieces_cover_the_ranges_exactly_once_and_in_order(
 def test_pieces_keep_to_the_limits(
     ranges: list[StreamRange], parallelism: int, min_partitions: int | None, max_messages: int | None
 ) -> None:
-    pieces = cut(ranges, parallelism=parallelism, min_partitions=min_partitions, max_messages=max_messages)
+    pieces = split_ranges(
+        ranges, parallelism=parallelism, min_partitions=min_partitions, max_messages=max_messages
+    )
     total = sum(map(len, ranges))
     assert all(len(piece) <= (max_messages or 250_000) for piece in pieces)
     assert len(pieces) >= min(min_partitions or 0, total)
@@ -64,7 +68,7 @@ def test_pieces_keep_to_the_limits(
 
 @given(st.integers(1, 200), st.integers(1, 50))
 def test_the_smallest_limit_gives_a_piece_to_every_few_messages(size: int, max_messages: int) -> None:
-    pieces = cut([stream_range(7, 7 + size)], parallelism=2, max_messages=max_messages)
+    pieces = split_ranges([stream_range(7, 7 + size)], parallelism=2, max_messages=max_messages)
     assert len(pieces) == math.ceil(size / max_messages)
 
 
@@ -91,11 +95,11 @@ def test_the_smallest_limit_gives_a_piece_to_every_few_messages(size: int, max_m
 def test_on_two_cores_there_are_as_many_pieces_as_are_worth_it(
     size: int, options: dict[str, int], pieces: int
 ) -> None:
-    assert len(cut([stream_range(1, 1 + size)], parallelism=2, **options)) == pieces
+    assert len(split_ranges([stream_range(1, 1 + size)], parallelism=2, **options)) == pieces
 
 
 def test_a_small_stream_beside_a_large_one_takes_no_task_from_it() -> None:
-    pieces = cut([stream_range(1, 90_001, "A"), stream_range(1, 11, "B")], parallelism=4)
+    pieces = split_ranges([stream_range(1, 90_001, "A"), stream_range(1, 11, "B")], parallelism=4)
     assert [piece.stream for piece in pieces] == ["A", "A", "A", "A", "B"]
 
 
@@ -114,7 +118,7 @@ limits = st.none() | st.integers(1, 60) | st.integers(1, 10**10)
 def test_a_batch_keeps_to_its_limits_and_always_gets_on(
     waiting: dict[str, Backlog], max_messages: int | None, max_bytes: int | None
 ) -> None:
-    taken = admit(waiting, max_messages=max_messages, max_bytes=max_bytes)
+    taken = admit(waiting, Limits(max_messages, max_bytes))
     assert taken.keys() == waiting.keys()
     assert all(0 <= taken[name] <= max(backlog.messages, 0) for name, backlog in waiting.items())
     total, available = sum(taken.values()), sum(max(backlog.messages, 0) for backlog in waiting.values())
@@ -130,7 +134,7 @@ def test_a_batch_keeps_to_its_limits_and_always_gets_on(
 def test_without_a_limit_of_messages_as_much_is_taken_as_weighs_so_many_bytes_on_average(
     waiting: dict[str, Backlog], max_bytes: int
 ) -> None:
-    taken = sum(admit(waiting, max_bytes=max_bytes).values())
+    taken = sum(admit(waiting, Limits(max_bytes=max_bytes)).values())
     available = [backlog for backlog in waiting.values() if backlog.messages > 0]
     messages = sum(backlog.messages for backlog in available)
     weight = sum(backlog.messages * backlog.weight for backlog in available)
@@ -145,7 +149,7 @@ def test_without_a_limit_of_messages_as_much_is_taken_as_weighs_so_many_bytes_on
 def test_where_there_is_room_for_all_streams_each_gets_on(
     waiting: dict[str, Backlog], max_messages: int | None, max_bytes: int | None
 ) -> None:
-    taken = admit(waiting, max_messages=max_messages, max_bytes=max_bytes)
+    taken = admit(waiting, Limits(max_messages, max_bytes))
     moving = [name for name, backlog in waiting.items() if backlog.messages > 0]
     if sum(taken.values()) >= len(moving):
         assert all(taken[name] for name in moving)
@@ -153,7 +157,7 @@ def test_where_there_is_room_for_all_streams_each_gets_on(
 
 @given(backlogs, st.integers(1, 60))
 def test_a_fuller_stream_gets_on_at_least_as_fast(waiting: dict[str, Backlog], max_messages: int) -> None:
-    taken = admit(waiting, max_messages=max_messages)
+    taken = admit(waiting, Limits(max_messages))
     for one, other in ((a, b) for a in waiting for b in waiting):
         if waiting[one].messages > waiting[other].messages:
             assert taken[one] >= taken[other] - 1
@@ -172,7 +176,7 @@ def test_with_less_room_than_streams_they_take_turns(
         # As much comes as is taken: nobody is ever through.
         taken = admit(
             {name: Backlog(count, 1.0) for name, count in waiting.items()},
-            max_messages=max_messages,
+            Limits(max_messages),
             position=position,
         )
         served |= {name for name in waiting if taken[name]}
@@ -185,6 +189,4 @@ def test_the_same_backlog_gives_the_same_batch_whatever_its_order(
     waiting: dict[str, Backlog], max_messages: int, max_bytes: int
 ) -> None:
     turned = dict(reversed(waiting.items()))
-    assert admit(waiting, max_messages=max_messages, max_bytes=max_bytes) == admit(
-        turned, max_messages=max_messages, max_bytes=max_bytes
-    )
+    assert admit(waiting, Limits(max_messages, max_bytes)) == admit(turned, Limits(max_messages, max_bytes))

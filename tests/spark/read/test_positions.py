@@ -71,9 +71,9 @@ def test_bounds_that_cannot_be_are_named(spark: SparkSession, bench: Bench) -> N
     for options, said in (
         (
             {"startingPosition": eight, "endingPosition": five},
-            f"stream {stream}: startingPosition 8 is behind endingPosition 5",
+            f"stream {stream}: startingPosition 8 is after endingPosition 5",
         ),
-        ({"startingPosition": "latest", "endingPosition": "earliest"}, "11 is behind endingPosition 1"),
+        ({"startingPosition": "latest", "endingPosition": "earliest"}, "11 is after endingPosition 1"),
         ({"startingPosition": future}, f"startingPosition 12 of stream {stream} is in the future"),
         ({"endingPosition": future}, f"endingPosition 12 of stream {stream} is in the future"),
     ):

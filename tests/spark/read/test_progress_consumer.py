@@ -97,7 +97,7 @@ def test_on_a_work_queue_it_is_refused(spark: SparkSession, bench: Bench, tmp_pa
     stream = bench.stream(retention="workqueue", allow_direct=True)
     frame = bench.read_stream(spark, stream, progressConsumer="spark")
     message = error_of(lambda: run(frame, Sink(), tmp_path))
-    assert f"progressConsumer cannot be had on stream {stream}" in message
+    assert f"progressConsumer is not possible on stream {stream}" in message
     assert list(bench.js.consumer_names(stream)) == []
 
 

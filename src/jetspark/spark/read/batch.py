@@ -1,4 +1,4 @@
-"""`spark.read`: streams as a table. The bounds are fixed when a query is planned."""
+"""`spark.read`: streams as a table. The bounds are resolved once, when Spark plans the query."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from jetspark.jetstream.read.loss import cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.stream_range import StreamRange
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.read import streams as catalog
-from jetspark.spark.read.partition import loss, partitions_of, read_partition
+from jetspark.spark.read.data_loss import report_loss
+from jetspark.spark.read.partition import partitions_of, read_partition
+from jetspark.spark.read.streams import ending_sequences, find_streams, first_seq_of, starting_sequences
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +35,9 @@ class JetStreamReader(DataSourceReader):
         options = self._options
         connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
         ranges = connection.run(self._ranges(connection.js))
-        # From a sequence on is a promise; from the earliest on means whatever is there.
-        promised = isinstance(options.starting_position, tuple)
-        return partitions_of(ranges, options, whatever_is_left=not promised)
+        # A sequence asks for exact messages; "earliest" and a time ask for whatever the stream holds.
+        exact = isinstance(options.starting_position, tuple)
+        return partitions_of(ranges, options, head_may_vanish=not exact)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -44,27 +45,27 @@ class JetStreamReader(DataSourceReader):
 
     async def _ranges(self, js: JetStream) -> list[StreamRange]:
         options = self._options
-        streams = await catalog.find_streams(js, options.stream)
+        streams = await find_streams(js, options.stream)
         if not streams:
             raise StreamNotFound(
                 f"no stream matches {', '.join(options.stream)}",
                 hint="Check option stream, `domain` and the account",
             )
-        first = await catalog.starting(js, options, streams, "earliest")
-        following = await catalog.ending(js, options, streams)
+        first = await starting_sequences(js, options, streams, "earliest")
+        following = await ending_sequences(js, options, streams)
         return [self._range(info, first[name], following[name]) for name, info in streams.items()]
 
     def _range(self, info: StreamInfo, first_seq: int, next_seq: int) -> StreamRange:
         name, state = info.config.name, info.state
         if first_seq > next_seq and self._options.starting_timestamp is None:
             raise UsageError(
-                f"stream {name}: startingPosition {first_seq} is behind endingPosition {next_seq}"
+                f"stream {name}: startingPosition {first_seq} is after endingPosition {next_seq}"
             )
-        head = min(catalog.first_seq_of(state), next_seq)
+        head = min(first_seq_of(state), next_seq)
         if first_seq < head:
             if not head_may_move(info.config, state):
                 cause = cause_of_lost_head(info.config, state)
                 lost = DataLoss(stream=name, first_seq=first_seq, next_seq=head, cause=cause)
-                loss(lost, self._options)
+                report_loss(lost, self._options)
             first_seq = head
         return StreamRange(stream=name, created=info.created, first_seq=first_seq, next_seq=next_seq)

@@ -1,4 +1,4 @@
-"""How far a streaming query has read, as Spark keeps it in the checkpoint. Pure.
+"""How far a streaming query has read, as Spark stores it in the checkpoint. Pure.
 
 An offset is JSON, version 1:
 
@@ -7,15 +7,15 @@ An offset is JSON, version 1:
  "streams": {"ORDERS": {"created": "2026-01-31T12:00:00.123456+00:00", "began": 1, "next_seq": 1235}}}
 ```
 
-Per stream: when it was created, because a stream that is deleted and created again starts over with its
-sequences; the sequence at which this query began to read it; and the next sequence to read, so that the range
-of a batch is from its start's `next_seq` up to, and without, its end's.
+Each stream has three fields. `created` is its creation time: a stream that is deleted and created again
+restarts its sequences. `began` is the sequence at which this query began to read it. `next_seq` is the next
+sequence to read: a batch reads from the `next_seq` of its start up to, excluding, the `next_seq` of its end.
 
-`"initial": true` marks an offset before the first batch. Spark asks for it anew whenever it tries that batch
-again, and "latest" has moved by then; so the first batch trusts the `began` of its end instead, which is in
-the checkpoint. Streams that join later are read from their `began`, too.
+`"initial": true` marks the offset before the first batch. Spark asks for it again when it retries that batch,
+and "latest" may have moved by then. The first batch therefore uses the `began` of its end offset, which is in
+the checkpoint. So do streams that join later.
 
-Keys are in a fixed order, because Spark compares offsets as text. Nothing secret is in them.
+The key order is fixed, because Spark compares offsets as text. Offsets hold no secrets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VERSION: Final = 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StreamOffset:
-    """How far one stream is read."""
+    """How far a query has read one stream."""
 
     created: datetime
     began: int
@@ -44,13 +44,13 @@ class StreamOffset:
 
 @dataclasses.dataclass(frozen=True)
 class Offset:
-    """How far the streams of a query are read."""
+    """How far a query has read its streams."""
 
     streams: Mapping[str, StreamOffset]
     initial: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark keeps."""
+        """The offset as Spark stores it."""
         streams = {
             name: {
                 "created": stream.created.isoformat(timespec="microseconds"),
@@ -64,11 +64,11 @@ class Offset:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> Offset:
-        """What Spark kept. Raises `UsageError` for what is not ours, or from a later version."""
+        """Parse a stored offset. Raises `UsageError` for another format or a later version."""
         version = json.get("version")
         if version != _VERSION:
             raise UsageError(
-                f"the checkpoint holds an offset of version {version!r}, and this jetspark knows {_VERSION}",
+                f"the checkpoint holds an offset of version {version!r}; this jetspark reads {_VERSION}",
                 hint="Use the version of jetspark that wrote it, or a new checkpointLocation",
             )
         try:
@@ -89,7 +89,7 @@ class Offset:
 
 
 def ranges_between(start: Offset, end: Offset) -> list[StreamRange]:
-    """What a batch reads."""
+    """The ranges that a batch from `start` to `end` reads."""
     ranges = []
     for name, stream in sorted(end.streams.items()):
         first_seq = _first_seq(None if start.initial else start.streams.get(name), stream)
@@ -106,5 +106,5 @@ def _first_seq(before: StreamOffset | None, stream: StreamOffset) -> int:
     if before is None or before.created != stream.created:
         return stream.began
     if before.next_seq > stream.next_seq and stream.began != before.began:
-        return stream.began  # It was set back: what follows its new end is not what was read.
+        return stream.began  # Rolled back: the sequences after its new end hold other messages than before.
     return before.next_seq

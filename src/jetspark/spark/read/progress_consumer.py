@@ -1,6 +1,6 @@
-"""`progressConsumer`: a consumer that nobody reads, kept at the sequence up to which a query is committed.
+"""The option `progressConsumer`: a consumer that is never read, kept at the committed sequence of a query.
 
-Its `num_pending` is the query's lag, for everybody who looks at NATS and does not know Spark.
+Its `num_pending` is the lag of the query, visible to every tool that monitors NATS.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from jetspark.spark.read.streams import find_streams
 
 __all__ = ["ProgressConsumer"]
 
-#: How such a consumer is told from one that somebody works with.
+#: Distinguishes a progress consumer from one that an application reads.
 _MARK: Final = {"jetspark": "progress of a Spark query"}
 
 
 class ProgressConsumer:
-    """The consumers of one query, one on each stream."""
+    """The progress consumers of one query, one on each stream."""
 
     def __init__(self, name: str, subjects: tuple[str, ...]) -> None:
         self._name = name
         self._subjects = list(subjects)
 
     async def check(self, js: JetStream, patterns: Sequence[str]) -> None:
-        """Raise `UsageError` where it cannot be had."""
+        """Raise `UsageError` if the server or a stream does not allow it, or if the name is taken."""
         server, needed = js.connection.server_info, Feature.CONSUMER_RESET
         if not server.supports(needed):
             raise UsageError(
-                f"progressConsumer needs nats-server {needed.since} or later, and this is {server.version}"
+                f"progressConsumer requires nats-server {needed.since} or later, not {server.version}"
             )
         for name, info in (await find_streams(js, patterns, missing_ok=True)).items():
             if reads_direct(info.config):
                 raise UsageError(
-                    f"progressConsumer cannot be had on stream {name}: with retention "
+                    f"progressConsumer is not possible on stream {name}: with retention "
                     f"{info.config.retention!s} another consumer would change what the stream keeps"
                 )
             try:
@@ -51,12 +51,12 @@ class ProgressConsumer:
                 continue
             if not _MARK.items() <= existing.config.metadata.items():
                 raise UsageError(
-                    f"consumer {self._name} of stream {name} is not a progressConsumer, it would be reset",
+                    f"consumer {self._name} of stream {name} is not a progressConsumer, and would be reset",
                     hint="Choose another name",
                 )
 
     async def move(self, js: JetStream, offset: Offset) -> None:
-        """Show that everything before the offset is done. It is a display: when it fails, that is said."""
+        """Move the consumers to the offset. It is only a display: a failure is logged, not raised."""
         for name, stream in offset.streams.items():
             try:
                 await retry(partial(self._move, js, name, stream.next_seq))
@@ -64,7 +64,7 @@ class ProgressConsumer:
                 logger.warning("progressConsumer %s of stream %s was not moved: %s", self._name, name, error)
 
     async def _move(self, js: JetStream, stream: str, next_seq: int) -> None:
-        # Looked for before, because the server gives no answer at all to the reset of one that is not there.
+        # The server does not answer a reset of a missing consumer, so it is looked up first.
         try:
             await js.consumer_info(stream, self._name)
         except ConsumerNotFound:

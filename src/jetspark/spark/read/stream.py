@@ -1,8 +1,8 @@
-"""`spark.readStream`: streams as they grow. One instance lives on the driver, in a process of its own, and
-says how far to read; others read ranges on the executors and know nothing but those.
+"""`spark.readStream`: streams as they grow. One instance lives in the runner process on the driver and plans
+batches. Other instances read ranges on the executors; a partition is all they get.
 
-Which of Spark's calls comes when differs by version. Before 4.2 nobody tells `latestOffset` where the query
-stands: it remembers, and in the first batch of a query, when there is nothing to remember, takes all.
+Before Spark 4.2, `latestOffset` gets no start offset. The reader then remembers the end of the last batch;
+the first batch after a start, when there is nothing to remember, takes everything.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, proc
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read.offsets import Offset, ranges_between
 from jetspark.spark.read.partition import partitions_of, read_partition
+from jetspark.spark.read.planning import Limits
 from jetspark.spark.read.progress_consumer import ProgressConsumer
-from jetspark.spark.read.tracker import Limits, Tracker
+from jetspark.spark.read.tracker import Tracker
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -28,10 +29,10 @@ try:
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # Before Spark 4.2, which then calls nothing of it.
+except ImportError:  # Before Spark 4.2, which uses none of them.
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Nothing: `availableNow` is one batch there."""
+        """A placeholder: `availableNow` is one batch there."""
 
 
 if TYPE_CHECKING:
@@ -45,21 +46,21 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        # Resolved once: "latest" must not move between two questions for the same batch.
+        # Resolved once: "latest" must not move between two calls for the same batch.
         self._initial: Offset | None = None
-        # The end of the last batch that was planned, for a Spark that does not tell.
+        # The end of the last planned batch, for versions of Spark that do not pass it.
         self._reached: Offset | None = None
 
     # --- on the driver
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
+        """Where a new query starts."""
         return self._begin().to_json()
 
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """The end of the next batch that begins at `start`, within the limit; `start` if there is nothing."""
+        """The end of the batch that starts at `start`, within the limit; `start` if there is nothing new."""
         options = self._options
         limits = Limits(options.max_messages_per_trigger, options.max_bytes_per_trigger)
         if start is not None:
@@ -74,7 +75,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._reached.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say; Spark hands it to `latestOffset`, unless the trigger wants everything."""
+        """The limit of the options. Spark passes it to `latestOffset`, unless the trigger reads all."""
         options = self._options
         if options.max_messages_per_trigger is not None:
             return ReadMaxRows(options.max_messages_per_trigger)
@@ -83,11 +84,11 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The end of the streams, for the query's progress."""
+        """The end of the streams, for the progress report of the query."""
         return self._connection.run(self._tracker.latest(self._reached or Offset({}))).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What comes from now on is for another run."""
+        """Leave messages that are stored from now on to the next run."""
         self._connection.run(self._tracker.stop_here())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -97,7 +98,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return partitions_of(self._connection.run(self._tracker.clipped(ranges)), self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything before `end` is processed for good."""
+        """Everything before `end` is processed and will not be read again."""
         if self._progress is not None:
             self._connection.run(self._progress.move(self._connection.js, Offset.from_json(end)))
 
@@ -106,8 +107,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return read_partition(self._options, partition)
-
-    # --- how it is done
 
     @cached_property
     def _connection(self) -> ProcessConnection:

@@ -1,4 +1,4 @@
-"""The streams that a query reads, as they are now, and where its bounds lie in them."""
+"""The streams that a query reads, as they are now, and the sequences of its bounds in each of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jetspark.jetstream.read.ranges import reads_direct, stream_info
 from jetspark.jetstream.retry import retry
 from jetspark.spark.options import PositionOption, SourceOptions, stream_matches
 
-__all__ = ["ending", "find_streams", "first_seq_of", "next_seq_of", "starting"]
+__all__ = ["ending_sequences", "find_streams", "first_seq_of", "next_seq_of", "starting_sequences"]
 
 
 async def find_streams(
@@ -24,9 +24,10 @@ async def find_streams(
     *,
     missing_ok: bool = False,
 ) -> dict[str, StreamInfo]:
-    """The streams that patterns mean, by name. Those that are `known`, up to a sequence, may be gone.
+    """The streams that match patterns, by name.
 
-    Raises `StreamNotFound`, and `UsageError` for a stream that cannot be read.
+    `known` streams, each with its next sequence, may be missing; all may be with `missing_ok`. Raises
+    `StreamNotFound`, and `UsageError` for a stream that cannot be read.
     """
     known = known or {}
     names = {pattern for pattern in patterns if "*" not in pattern}
@@ -51,7 +52,7 @@ async def _listed(js: JetStream) -> list[str]:
 
 
 def first_seq_of(state: StreamState) -> int:
-    """The first sequence there is, or will be."""
+    """The sequence of the first message, or of the first one to come."""
     return max(state.first_seq, 1)
 
 
@@ -60,29 +61,31 @@ def next_seq_of(state: StreamState) -> int:
     return state.last_seq + 1
 
 
-async def starting(
+async def starting_sequences(
     js: JetStream, options: SourceOptions, streams: Mapping[str, StreamInfo], default: str
 ) -> dict[str, int]:
-    """The first sequence to read, by stream. Raises `UsageError` for one that is not even the next."""
+    """The first sequence to read, by stream. Raises `UsageError` for one beyond the next message."""
     bound = _Bound("startingPosition", options.starting_position or default, options.starting_timestamp)
     return {name: await bound.sequence(js, info, default) for name, info in streams.items()}
 
 
-async def ending(js: JetStream, options: SourceOptions, streams: Mapping[str, StreamInfo]) -> dict[str, int]:
-    """The sequence that is the first not to read, by stream. Raises `UsageError` for one in the future."""
+async def ending_sequences(
+    js: JetStream, options: SourceOptions, streams: Mapping[str, StreamInfo]
+) -> dict[str, int]:
+    """The sequence after the last one to read, by stream. Raises `UsageError` for one in the future."""
     bound = _Bound("endingPosition", options.ending_position or "latest", options.ending_timestamp)
     return {name: await bound.sequence(js, info, "latest") for name, info in streams.items()}
 
 
 class _Bound(NamedTuple):
-    """One end of what is read, as the user gave it."""
+    """The start or the end of a read, as the options give it."""
 
     option: str
     position: PositionOption
     time: datetime | None
 
     async def sequence(self, js: JetStream, info: StreamInfo, default: str) -> int:
-        """Where it lies in a stream."""
+        """Its sequence in a stream."""
         name, state = info.config.name, info.state
         if self.time is not None:
             return await first_at(js, name, state, self.time)

@@ -1,8 +1,10 @@
-"""How a streaming query gets on: where it begins, how far the next batch goes, what got lost meanwhile."""
+"""The progress of a streaming query: where it starts, where its next batch ends, what was lost in between."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import dataclasses
+
+import msgspec
 
 from jetspark.errors import DataLoss
 from jetspark.jetstream.context import JetStream
@@ -10,36 +12,29 @@ from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.stream_range import StreamRange
 from jetspark.spark.options import SourceOptions, stream_matches
-from jetspark.spark.read import streams as catalog
+from jetspark.spark.read.data_loss import report_loss
 from jetspark.spark.read.offsets import Offset, StreamOffset
-from jetspark.spark.read.partition import loss
-from jetspark.spark.read.planning import Backlog, admit
+from jetspark.spark.read.planning import Backlog, Limits, admit
+from jetspark.spark.read.streams import find_streams, first_seq_of, next_seq_of, starting_sequences
 
-__all__ = ["Limits", "Tracker"]
-
-
-class Limits(NamedTuple):
-    """How much a batch may take."""
-
-    max_messages: int | None = None
-    max_bytes: int | None = None
+__all__ = ["Tracker"]
 
 
 class Tracker:
-    """Follows the streams of one query. It only looks; what it finds is in the offsets."""
+    """Follows the streams of one query. It changes nothing on the server; offsets hold its findings."""
 
     def __init__(self, js: JetStream, options: SourceOptions) -> None:
         self._js = js
         self._options = options
-        self._told: set[tuple[object, ...]] = set()
-        self._gone: set[str] = set()
-        # Where the streams ended when it was told to `stop_here`.
+        self._reported: set[tuple[object, ...]] = set()
+        self._deleted: set[str] = set()
+        # Where the streams ended when `stop_here` was called.
         self._ends: dict[str, StreamOffset] | None = None
 
     async def begin(self) -> Offset:
-        """Where a new query starts. Raises `StreamNotFound`, and `UsageError` for bounds that cannot be."""
-        streams = await catalog.find_streams(self._js, self._options.stream)
-        first = await catalog.starting(self._js, self._options, streams, "latest")
+        """Where a new query starts. Raises `StreamNotFound`, and `UsageError` for impossible bounds."""
+        streams = await find_streams(self._js, self._options.stream)
+        first = await starting_sequences(self._js, self._options, streams, "latest")
         offset = Offset(
             {name: _offset(info, first[name], first[name]) for name, info in streams.items()}, initial=True
         )
@@ -48,8 +43,8 @@ class Tracker:
         return offset
 
     async def stop_here(self) -> None:
-        """What comes from now on is not read."""
-        streams = await catalog.find_streams(self._js, self._options.stream, missing_ok=True)
+        """Read no message that is stored after this call."""
+        streams = await find_streams(self._js, self._options.stream, missing_ok=True)
         self._ends = _ends(streams)
 
     async def latest(self, known: Offset) -> Offset:
@@ -57,82 +52,71 @@ class Tracker:
         return Offset(_ends(await self._streams(known)))
 
     async def advance(self, before: Offset, limits: Limits) -> Offset:
-        """The end of the batch that begins where another ended; the same offset if there is nothing new."""
+        """The end of the batch that starts at `before`; `before` itself if there is nothing new."""
         streams = await self._streams(before)
         after: dict[str, StreamOffset] = {}
         backlogs: dict[str, Backlog] = {}
         for name in sorted({*before.streams, *streams}):
             info = streams.get(name)
             if not stream_matches(name, self._options.stream):
-                after[name] = before.streams[name]  # The user left it out since; it may come back.
+                after[name] = before.streams[
+                    name
+                ]  # The user removed it from the options, and may add it again.
                 continue
             if self._ends is not None and name not in self._ends and name not in before.streams:
-                continue  # It joined after the end.
+                continue  # Created after `stop_here`.
             here = self._resume(name, before.streams.get(name), info)
             if info is not None:
-                # What is gone is passed over, and takes no room in the batch.
-                head = min(catalog.first_seq_of(info.state), catalog.next_seq_of(info.state))
+                # Removed messages are skipped, and do not count towards the limits.
+                head = min(first_seq_of(info.state), next_seq_of(info.state))
                 here = _offset(info, here.began, max(here.next_seq, head))
                 backlogs[name] = Backlog(self._end(name, info) - here.next_seq, _weight(info))
             after[name] = here
-        taken = admit(
-            backlogs,
-            max_messages=limits.max_messages,
-            max_bytes=limits.max_bytes,
-            position=sum(stream.next_seq for stream in after.values()),
-        )
-        for name, count in taken.items():
-            if count:
-                here = after[name]
-                after[name] = StreamOffset(
-                    created=here.created, began=here.began, next_seq=here.next_seq + count
-                )
+        position = sum(stream.next_seq for stream in after.values())
+        for name, count in admit(backlogs, limits, position=position).items():
+            after[name] = dataclasses.replace(after[name], next_seq=after[name].next_seq + count)
         return before if after == before.streams else Offset(after)
 
     async def clipped(self, ranges: list[StreamRange]) -> list[StreamRange]:
-        """The ranges without what their streams no longer hold at the head: no tasks for nothing."""
+        """The ranges without sequences before the head of their stream, so that no task reads nothing."""
         known = {each.stream: each.next_seq for each in ranges}
-        streams = await catalog.find_streams(self._js, tuple(known), known)
+        streams = await find_streams(self._js, tuple(known), known)
         clipped = []
         for each in ranges:
             info = streams.get(each.stream)
             first_seq = each.first_seq
             if info is not None and info.created == each.created:
-                # One is left for a task to notice, and to say or to fail, if it is a loss.
-                head = catalog.first_seq_of(info.state)
+                # If it is a loss, one sequence stays in the range: its task reports the loss.
+                head = first_seq_of(info.state)
                 lost = head > first_seq and not head_may_move(info.config, info.state)
                 first_seq = max(first_seq, min(head - lost, each.next_seq))
-            clipped.append(
-                StreamRange(
-                    stream=each.stream, created=each.created, first_seq=first_seq, next_seq=each.next_seq
-                )
-            )
+            clipped.append(msgspec.structs.replace(each, first_seq=first_seq))
         return clipped
 
     async def _streams(self, known: Offset) -> dict[str, StreamInfo]:
-        # What is known to be gone is not worth a second look each time.
+        # A stream that is known to be deleted is not worth waiting for again.
         sequences = {
-            name: 1 if name in self._gone else stream.next_seq for name, stream in known.streams.items()
+            name: 1 if name in self._deleted else stream.next_seq for name, stream in known.streams.items()
         }
-        return await catalog.find_streams(self._js, self._options.stream, sequences)
+        return await find_streams(self._js, self._options.stream, sequences)
 
     def _end(self, name: str, info: StreamInfo) -> int:
-        """Up to where a stream may be read."""
-        end = catalog.next_seq_of(info.state)
+        """The sequence before which a stream may be read."""
+        end = next_seq_of(info.state)
         if self._ends is None:
             return end
         limit = self._ends.get(name)
         return min(end, limit.next_seq) if limit is not None and limit.created == info.created else 0
 
     def _resume(self, name: str, before: StreamOffset | None, info: StreamInfo | None) -> StreamOffset:
-        """Where to go on in a stream. Raises `DataLoss`, or tells of it."""
+        """Where to continue in a stream. Reports losses, each once."""
         if info is None:
             assert before is not None
             self._lost(name, before.next_seq, None, DELETED)
-            self._gone.add(name)
+            self._deleted.add(name)
             return before
-        self._gone.discard(name)
-        first_seq, next_seq = catalog.first_seq_of(info.state), catalog.next_seq_of(info.state)
+        self._deleted.discard(name)
+        first_seq, next_seq = first_seq_of(info.state), next_seq_of(info.state)
         if before is None:
             return _offset(info, first_seq, first_seq)
         if before.created != info.created:
@@ -147,10 +131,10 @@ class Tracker:
 
     def _lost(self, stream: str, first_seq: int, next_seq: int | None, cause: str) -> None:
         key = (stream, first_seq, cause)
-        if key not in self._told:
+        if key not in self._reported:
             lost = DataLoss(stream=stream, first_seq=first_seq, next_seq=next_seq, cause=cause)
-            loss(lost, self._options)
-            self._told.add(key)
+            report_loss(lost, self._options)
+            self._reported.add(key)
 
 
 def _offset(info: StreamInfo, began: int, next_seq: int) -> StreamOffset:
@@ -159,7 +143,7 @@ def _offset(info: StreamInfo, began: int, next_seq: int) -> StreamOffset:
 
 def _ends(streams: dict[str, StreamInfo]) -> dict[str, StreamOffset]:
     return {
-        name: _offset(info, catalog.first_seq_of(info.state), catalog.next_seq_of(info.state))
+        name: _offset(info, first_seq_of(info.state), next_seq_of(info.state))
         for name, info in streams.items()
     }
 

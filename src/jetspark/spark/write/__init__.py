@@ -1,1 +1,13 @@
-"""write."""
+"""`df.write` and `df.writeStream`: rows as messages.
+
+In reading order:
+
+| file      | runs on  |                                                                                 |
+|-----------|----------|---------------------------------------------------------------------------------|
+| `writer`  | both     | Spark's two writers, the ids of the rows, and the summary in the log              |
+| `targets` | both     | finds the stream of each subject and validates it                               |
+| `task`    | executor | publishes the rows of one task and waits for every acknowledgement              |
+| `rows`    | executor | which columns are accepted, and how a row becomes a message; pure               |
+
+`writer` imports the others, `task` imports `targets` and `rows`. Nothing here imports `jetspark.spark.read`.
+"""

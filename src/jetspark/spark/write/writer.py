@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from jetspark.errors import UsageError
 from jetspark.jetstream.retry import OUTAGE
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
-from jetspark.spark.log import logger, show
+from jetspark.spark.log import log_to_stderr, logger
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.write.rows import Columns, RowEncoder, check_columns
 from jetspark.spark.write.targets import TargetStreams
@@ -158,7 +158,7 @@ def _of_rows(rows: list[Row]) -> Columns:
 
 
 def _tell(what: str, messages: Sequence[WriterCommitMessage | None], seconds: float | None) -> None:
-    show()
+    log_to_stderr()
     results = [message for message in messages if isinstance(message, TaskResult)]
     rows = sum(result.rows for result in results)
     duplicates = sum(result.duplicates for result in results)
