@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Final, Self
 
 from jetspark.core.events import Event, Listener
+from jetspark.core.headers import COMMON, header_block
 from jetspark.core.link import Link, State
 from jetspark.core.message import Msg, as_bytes, too_large
 from jetspark.core.options import Options
@@ -29,7 +30,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.wire import encode
-from jetspark.wire.headers import HeadersLike, encode_headers
+from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_filter, check_queue, check_subject
 
 __all__ = ["Connection", "Statistics"]
@@ -69,6 +70,8 @@ class Connection:
         self._published = 0
         self._draining = False
         self._publishing = True
+        #: Whether a message without headers is a PUB, which `publish` encodes without a detour.
+        self._plain = not COMMON
         for event in Event:
             listener = getattr(options, f"on_{event}")
             if listener is not None:
@@ -166,7 +169,7 @@ class Connection:
         Raises `UsageError` for what cannot be sent, `MaxPayloadError`, `OutboundBufferFull`,
         `ConnectionDraining` and `ConnectionClosed`; nothing was queued then.
         """
-        if reply or headers or type(data) is not bytes or type(subject) is not str or not self._publishing:
+        if reply or headers or type(data) is not bytes or type(subject) is not str or not self._plain:
             frame = self.frame(subject, data, reply, headers)
         else:
             # The hot way: what `frame` does, without the call and what is not needed.
@@ -187,10 +190,10 @@ class Connection:
             raise UsageError(f"subject must be a str, not {type(subject).__name__}")
         encoded = check_subject(subject)
         encoded_reply = check_subject(reply, "reply") if reply else b""
-        if headers:
+        block = header_block(headers)
+        if block:
             if not self._link.info.headers:
                 raise HeadersNotSupported("the server does not support headers")
-            block = encode_headers(headers)
             size = len(block) + len(data)
             frame = encode.hpub(encoded, encoded_reply, block, data)
         else:
@@ -302,7 +305,7 @@ class Connection:
             }
             await self.drain_subscriptions(subscriptions | self.callbacks, deadline)
             await asyncio.gather(*(last() for last in list(self.at_drain)))
-            self._publishing = False
+            self._publishing = self._plain = False
             while self.session.attached or self.session.outbox.size:
                 try:
                     await self.flush(deadline - self._loop.time())
@@ -337,7 +340,7 @@ class Connection:
 
         Closing twice does nothing; a cancelled close still closes. With asyncio, callbacks are cancelled too.
         """
-        self._publishing = False
+        self._publishing = self._plain = False
         callbacks = list(self.callbacks)
         for subscription in callbacks:
             subscription.cancel()

@@ -12,6 +12,7 @@ import secrets
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
 
+from jetspark.core.headers import header_block
 from jetspark.core.message import as_bytes, too_large
 from jetspark.core.server_info import Feature
 from jetspark.errors import (
@@ -24,7 +25,7 @@ from jetspark.errors import (
 from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
 from jetspark.jetstream.publish.headers import Expectations, check_seconds, compose_headers
 from jetspark.jetstream.publish.one import TEMPORARY, attempt_for
-from jetspark.wire.headers import HeadersLike, encode_headers
+from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class AtomicBatch:
             if name.lower().startswith("nats-batch-"):
                 raise UsageError(f"headers: {name!r} is set by the batch itself")
         message = _Message(subject, data, fields)
-        size = len(encode_headers(_numbered(message, "x" * 22, MAX_MESSAGES, last=True))) + len(data)
+        size = len(header_block(_numbered(message, "x" * 22, MAX_MESSAGES, last=True))) + len(data)
         max_payload = self._api.connection.max_payload
         if size > max_payload:
             raise too_large(size, max_payload)

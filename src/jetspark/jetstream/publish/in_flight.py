@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from jetspark.core.headers import header_block
 from jetspark.core.message import too_large
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
@@ -41,7 +42,6 @@ from jetspark.jetstream.publish.one import (
     why_nobody_answers,
 )
 from jetspark.wire import MsgFrame, encode
-from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class Flight(Receiver):
 
     def _ask_whether_stored(self, message: Message) -> None:
         reply = b"%b%d" % (self.reply_prefix, message.number)
-        block = encode_headers(stored_before_headers(self._id_of(message)))
+        block = header_block(stored_before_headers(self._id_of(message)))
         message.frame = encode.hpub(check_subject(message.subject), reply, block, b"")
         message.sent_at = self._loop.time()
         self._write_soon(message.frame)

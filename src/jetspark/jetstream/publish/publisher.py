@@ -15,6 +15,7 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
+from jetspark.core.headers import block_pieces, header_block
 from jetspark.core.message import as_bytes, too_large
 from jetspark.errors import (
     ConnectionClosed,
@@ -29,7 +30,7 @@ from jetspark.jetstream.publish.ack_window import Window
 from jetspark.jetstream.publish.headers import MSG_ID, Expectations, check_seconds, compose_headers
 from jetspark.jetstream.publish.in_flight import Flight
 from jetspark.wire import encode
-from jetspark.wire.headers import HeadersLike, encode_headers
+from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Publisher:
         self._timeout = timeout
         self._window = Window(max_pending, max_buffered_bytes, ack_timeout)
         self._flight = Flight(api, self._window, timeout=timeout)
-        self._block_start = f"NATS/1.0\r\n{MSG_ID}: {self._flight.id_prefix}".encode()
+        self._block_start, self._block_end = block_pieces({MSG_ID: self._flight.id_prefix}, MSG_ID)
         self._sends = 0
 
     # --- counts
@@ -149,11 +150,11 @@ class Publisher:
         flight = self._flight
         token = b"%d" % number
         if headers is None and msg_id is None and not expectations:
-            block = b"%b%b\r\n\r\n" % (self._block_start, token)
+            block = b"%b%b%b" % (self._block_start, token, self._block_end)
         else:
             fields = compose_headers(headers, msg_id, expectations)
             msg_id = fields.setdefault(MSG_ID, [flight.id_prefix + token.decode()])[0]
-            block = encode_headers(fields)
+            block = header_block(fields)
         if type(data) is not bytes:
             data = as_bytes(data)
         size = len(block) + len(data)

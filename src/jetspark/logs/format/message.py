@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from jetspark.core.headers import block_pieces
 from jetspark.jetstream.publish.bulk import Outgoing
+from jetspark.jetstream.publish.headers import MSG_ID
 from jetspark.logs.agent.split import Line
 from jetspark.logs.format.names import header_text, partition_of, subject_token
-from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_subject
 
 __all__ = ["CUT", "ENCODING", "FILE", "HOST", "OFFSET", "Envelope", "id_prefix", "subject_of"]
@@ -59,23 +60,28 @@ class Envelope:
     ) -> None:
         self._subject = subject
         self._id = id_prefix(host, identity)
-        headers = encode_headers({HOST: header_text(host), FILE: header_text(path)}).removesuffix(b"\r\n\r\n")
-        self._before = headers + f"\r\nNats-Msg-Id: {self._id}".encode()
-        self._between = f"\r\n{OFFSET}: ".encode()
+        headers = {HOST: header_text(host), FILE: header_text(path), MSG_ID: self._id, OFFSET: ""}
+
+        def pieces(more: dict[str, str]) -> tuple[bytes, ...]:
+            return block_pieces({**headers, **more}, MSG_ID, OFFSET)
+
         self._compress = compress
-        self._encoding = f"\r\n{ENCODING}: {encoding}".encode()
+        self._before, self._between, self._end = pieces({})
+        self._cut_end = pieces({CUT: "true"})[-1]
+        self._encoded_end = pieces({ENCODING: encoding})[-1]
+        self._encoded_cut_end = pieces({CUT: "true", ENCODING: encoding})[-1]
 
     def wrap(self, lines: Sequence[Line]) -> list[Outgoing]:
         """The messages of these lines."""
         subject, start, before, between = self._subject, self._id, self._before, self._between
+        end, cut_end = self._end, self._cut_end
         if self._compress is not None:
             return [self._wrap_one(line) for line in lines]
         wrapped = [
             Outgoing(
                 subject,
                 f"{start}{offset}",
-                b"%b%d%b%d%b\r\n\r\n"
-                % (before, offset, between, offset, b"\r\nJetspark-Cut: true" if cut else b""),
+                b"%b%d%b%d%b" % (before, offset, between, offset, cut_end if cut else end),
                 data,
             )
             for offset, data, cut, _ in lines
@@ -86,14 +92,14 @@ class Envelope:
 
     def _wrap_one(self, line: Line) -> Outgoing:
         packed = line.data if self._compress is None else self._compress(line.data)
-        smaller = len(packed) + len(self._encoding) < len(line.data)
+        smaller = len(packed) + len(self._encoded_end) - len(self._end) < len(line.data)
+        cut_end, end = (self._encoded_cut_end, self._encoded_end) if smaller else (self._cut_end, self._end)
         place = f"{line.offset}" if line.ended else f"{line.offset}+{len(line.data)}"
-        block = b"%b%b%b%d%b%b\r\n\r\n" % (
+        block = b"%b%b%b%d%b" % (
             self._before,
             place.encode(),
             self._between,
             line.offset,
-            b"\r\nJetspark-Cut: true" if line.cut else b"",
-            self._encoding if smaller else b"",
+            cut_end if line.cut else end,
         )
         return Outgoing(self._subject, f"{self._id}{place}", block, packed if smaller else line.data)

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
+from jetspark.core.headers import block_pieces, extend_block, header_block
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.bulk import Outgoing
 from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id
-from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_subject
 
 __all__ = ["Columns", "RowEncoder", "check_columns"]
@@ -38,9 +38,6 @@ _ACCEPTED: Final[dict[str, tuple[DataType, ...]]] = {
 }
 #: Headers that told the stream how to store a message that was read: this is another one.
 _OF_THE_ORIGINAL: Final = ("nats-msg-id", "nats-batch-", "nats-expected-")
-#: What a block begins and ends with.
-_FIRST_LINE: Final = b"NATS/1.0\r\n"
-_END: Final = b"\r\n"
 _LEFT_OUT: Final = ("stream", "sequence", "timestamp")
 
 
@@ -92,12 +89,10 @@ class RowEncoder:
         self._max_size = max_size
         self._id_prefix = id_prefix
         self._place = place
-        expected = {"Nats-Expected-Stream": [stream]} if stream else {}
+        expected = {"Nats-Expected-Stream": stream} if stream else {}
         self._expected = expected
-        start, _, end = encode_headers({MSG_ID: ["@"], **expected}).partition(b"@")
-        # What most rows have: an id of their own, and nothing else.
-        self._block_start = start + id_prefix.encode()
-        self._block_end = end
+        # Most rows have a generated id and no headers: their blocks differ in one number.
+        self._block_start, self._block_end = block_pieces({MSG_ID: id_prefix, **expected}, MSG_ID)
         #: How many rows it was given.
         self.rows = 0
 
@@ -128,7 +123,7 @@ class RowEncoder:
     def _block(self, msg_id: str) -> bytes:
         """The headers of a row that brings its own id."""
         try:
-            return encode_headers({MSG_ID: [check_msg_id("msg_id", msg_id)], **self._expected})
+            return header_block({MSG_ID: check_msg_id("msg_id", msg_id), **self._expected})
         except UsageError as error:
             raise self._bad("msg_id", str(error)) from None
 
@@ -142,7 +137,7 @@ class RowEncoder:
         if None in given.values():
             raise self._bad("headers", f"has no value for {next(n for n, v in given.items() if v is None)!r}")
         try:
-            return block[: -len(_END)] + encode_headers(given)[len(_FIRST_LINE) :]
+            return extend_block(block, given)
         except UsageError as error:
             raise self._bad("headers", str(error)) from None
 

@@ -1,0 +1,57 @@
+"""The header blocks of published messages. Every block that is published is built here, by three functions.
+
+`header_block` encodes a mapping. `block_pieces` and `extend_block` are for code that publishes many messages
+whose blocks differ in a few values: it builds them without a mapping per message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from jetspark.wire.headers import HeadersLike, encode_headers
+
+__all__ = ["COMMON", "block_pieces", "extend_block", "header_block"]
+
+#: The headers of every published message. A header that all messages should carry is one line here.
+COMMON: Final[Mapping[str, str]] = {}
+
+_COMMON_LINES: Final = encode_headers(COMMON).removeprefix(b"NATS/1.0").removesuffix(b"\r\n\r\n")
+_END: Final = b"\r\n\r\n"
+
+
+def header_block(headers: HeadersLike | None) -> bytes:
+    """The block of a message with these headers; empty for a message without any.
+
+    Raises `UsageError` for a name or value that would break out of its line.
+    """
+    if not headers:
+        return encode_headers(COMMON) if COMMON else b""
+    return _with_common(encode_headers(headers))
+
+
+def block_pieces(headers: Mapping[str, str], *open_names: str) -> tuple[bytes, ...]:
+    """The block of these headers, cut after the value of each of `open_names`, in their order.
+
+    Joined with something between the pieces, they are a block in which these values go on. What is put
+    between is not checked. Raises `UsageError` as `header_block` does.
+    """
+    pieces = []
+    lines: dict[str, str] = {}
+    start = 0
+    for name, value in headers.items():
+        lines[name] = value
+        if name in open_names:
+            cut = len(encode_headers(lines)) - len(_END)
+            pieces.append(encode_headers(lines)[start:cut])
+            start = cut
+    return *pieces, _with_common(encode_headers(lines))[start:]
+
+
+def extend_block(block: bytes, headers: HeadersLike) -> bytes:
+    """A block with these headers after its own. Raises `UsageError` as `header_block` does."""
+    return block[: -len(_END)] + encode_headers(headers).removeprefix(b"NATS/1.0")
+
+
+def _with_common(block: bytes) -> bytes:
+    return block[: -len(_END)] + _COMMON_LINES + _END if COMMON else block
