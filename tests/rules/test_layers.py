@@ -46,7 +46,6 @@ PURE = (
     "jetspark.jetstream.message.metadata",
     "jetspark.jetstream.pull.accounting",
     "jetspark.jetstream.pull.options",
-    "jetspark.jetstream.push.silence",
     "jetspark.jetstream.message.status",
     "jetspark.jetstream.read.stream_range",
     "jetspark.jetstream.subscribe.rules",

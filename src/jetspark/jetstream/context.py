@@ -320,7 +320,7 @@ class JetStream:
             inactive_threshold: Seconds of disuse after which the server deletes what stands behind it (300).
             name_prefix: What the names of the consumers behind it begin with.
         """
-        consumer = OrderedConsumer(self, stream, **options)
+        consumer = OrderedConsumer(self._api, stream, **options)
         await self._api.call(endpoints.STREAM_INFO, stream=stream)
         return consumer
 

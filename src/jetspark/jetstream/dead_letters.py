@@ -114,7 +114,7 @@ async def _stored(
     js: JetStream, stream: str, subjects: list[str], since: datetime | None, follow: bool
 ) -> _Events:
     """Advisories that a stream captured, up to its end; or further, as it captures them."""
-    reader = OrderedConsumer(js, stream, filter_subjects=subjects, opt_start_time=since)
+    reader = OrderedConsumer(js.api, stream, filter_subjects=subjects, opt_start_time=since)
     try:
         if follow:
             async with reader.messages(max_messages=_BATCH) as messages:

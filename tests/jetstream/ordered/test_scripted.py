@@ -74,7 +74,7 @@ async def js(server: ScriptedJetStream) -> AsyncIterator[JetStream]:
 
 @pytest.fixture
 async def consumer(js: JetStream) -> OrderedConsumer:
-    return OrderedConsumer(js, "S", name_prefix="o")
+    return OrderedConsumer(js.api, "S", name_prefix="o")
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ async def test_messages_need_no_acknowledgement(
         assert message is not None
         assert message.settled
         message.ack()
-    await consumer._js.connection.flush()
+    await consumer._api.connection.flush()
     assert server.acks.empty()
 
 
@@ -171,7 +171,7 @@ async def test_before_the_first_message_the_next_consumer_starts_where_the_user_
     options: dict[str, Any],
     expected: dict[str, Any],
 ) -> None:
-    consumer = OrderedConsumer(js, "S", name_prefix="o", **options)
+    consumer = OrderedConsumer(js.api, "S", name_prefix="o", **options)
     async with reading(consumer, errors) as messages:
         pull = await server.pull()
         pull.send(pull.status("409 Consumer Deleted"))
@@ -193,7 +193,7 @@ async def test_before_the_first_message_the_next_consumer_starts_where_the_user_
 
 async def test_start_sequence_and_time_exclude_each_other(js: JetStream) -> None:
     with pytest.raises(UsageError, match="exclude each other"):
-        OrderedConsumer(js, "S", opt_start_seq=1, opt_start_time=datetime(2026, 1, 1, tzinfo=UTC))
+        OrderedConsumer(js.api, "S", opt_start_seq=1, opt_start_time=datetime(2026, 1, 1, tzinfo=UTC))
 
 
 # --- resets of messages() and consume()
@@ -249,7 +249,7 @@ async def test_statuses_of_old_consumers_change_nothing(
             new.message(sequence=2),
         )
         assert await take(messages, 2) == [1, 2]
-        await consumer._js.connection.flush()
+        await consumer._api.connection.flush()
         assert server.idle
         assert len(server.created) == 2
     assert errors.empty()
@@ -618,7 +618,7 @@ async def test_a_cancelled_fetch_loses_nothing(server: ScriptedJetStream, consum
     fetching = asyncio.create_task(consumer.fetch(5, expires=HOUR))
     pull = await server.pull()
     pull.send(pull.messages(3))
-    await consumer._js.connection.flush()
+    await consumer._api.connection.flush()
     fetching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetching

@@ -1,4 +1,4 @@
-"""The books of subscriptions: flow control, gaps, silence, deadlines. Chosen cases, then any case."""
+"""The counting of subscriptions: flow control, gaps, heartbeats, deadlines. Chosen cases, then any case."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jetspark.jetstream.heartbeat import Heartbeat
 from jetspark.jetstream.message.metadata import SequencePair
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
-from jetspark.jetstream.push.silence import Silence
 from jetspark.jetstream.subscribe.classic_fetch import lingering_time
 
 
@@ -150,18 +150,18 @@ def test_what_is_lost_is_found_however_the_reads_are_cut(
     assert missing == [first + index for index, arrived in enumerate(arrives) if not arrived]
 
 
-# --- silence
+# --- heartbeats
 
 
-def test_the_alarm_comes_after_the_time_that_is_allowed() -> None:
-    silence = Silence(3.0, now=10.0)
-    assert not silence.too_long(12.9, due=12.9)
-    assert silence.too_long(13.0, due=13.0)
+def test_a_heartbeat_is_missed_after_the_allowed_time() -> None:
+    heartbeat = Heartbeat(3.0, now=10.0)
+    assert not heartbeat.missed(12.9, due=12.9)
+    assert heartbeat.missed(13.0, due=13.0)
 
 
-def test_the_alarm_is_repeated_as_long_as_it_stays_silent() -> None:
-    silence = Silence(3.0, now=0.0)
-    assert [silence.too_long(t, due=t) for t in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)] == [
+def test_missed_heartbeats_are_reported_as_long_as_the_server_is_silent() -> None:
+    heartbeat = Heartbeat(3.0, now=0.0)
+    assert [heartbeat.missed(t, due=t) for t in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)] == [
         False,
         False,
         True,
@@ -171,28 +171,30 @@ def test_the_alarm_is_repeated_as_long_as_it_stays_silent() -> None:
     ]
 
 
-def test_a_word_ends_the_silence() -> None:
-    silence = Silence(3.0, now=0.0)
-    silence.heard(2.5)
-    assert not silence.too_long(5.0, due=5.0)
-    assert silence.too_long(5.5, due=5.5)
+def test_anything_received_ends_the_silence() -> None:
+    heartbeat = Heartbeat(3.0, now=0.0)
+    heartbeat.last_heard = 2.5
+    assert not heartbeat.missed(5.0, due=5.0)
+    assert heartbeat.missed(5.5, due=5.5)
 
 
 def test_the_time_in_which_the_program_blocked_does_not_count() -> None:
-    silence = Silence(3.0, now=0.0)
-    assert not silence.too_long(now=60.0, due=1.0)
-    assert not silence.too_long(now=61.0, due=61.0)
-    assert silence.too_long(now=62.0, due=62.0)
+    heartbeat = Heartbeat(3.0, now=0.0)
+    assert not heartbeat.missed(now=60.0, due=1.0)
+    assert not heartbeat.missed(now=61.0, due=61.0)
+    assert heartbeat.missed(now=62.0, due=62.0)
 
 
 @given(st.floats(0.1, 10), st.lists(st.floats(0.01, 1.0), min_size=1, max_size=50))
-def test_who_hears_something_often_enough_is_never_alarmed(allowed: float, waits: list[float]) -> None:
-    silence = Silence(allowed, now=0.0)
+def test_a_server_that_is_heard_often_enough_never_misses_a_heartbeat(
+    allowed: float, waits: list[float]
+) -> None:
+    heartbeat = Heartbeat(allowed, now=0.0)
     now = 0.0
     for wait in waits:
         now += min(wait, allowed / 2)
-        assert not silence.too_long(now, due=now)
-        silence.heard(now)
+        assert not heartbeat.missed(now, due=now)
+        heartbeat.last_heard = now
 
 
 # --- the time of a fetch

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jetspark.errors import (
     APIError,
@@ -20,16 +20,13 @@ from jetspark.errors import (
     StreamNotFound,
     UsageError,
 )
-from jetspark.jetstream import api
+from jetspark.jetstream.api import API, CONSUMER_NEXT
+from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.pull.fetch import PullTarget
 from jetspark.wire import MsgFrame
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
 
 __all__ = ["FIRST_BACK_OFF", "LAST_BACK_OFF", "Row", "is_final"]
 
@@ -43,8 +40,8 @@ LAST_BACK_OFF: Final = 10.0
 class Row:
     """The consumers behind an ordered consumer: which one is current, and how far the messages are."""
 
-    def __init__(self, js: JetStream, stream: str, start: ConsumerConfig, prefix: str) -> None:
-        self._js = js
+    def __init__(self, api: API, stream: str, start: ConsumerConfig, prefix: str) -> None:
+        self._api = api
         self._stream = stream
         self._start = start
         self._prefix = prefix
@@ -78,20 +75,19 @@ class Row:
             )
         # One that pushes may deliver before its creation is answered.
         self.current, self.expected = name, 1
-        creating = asyncio.create_task(self._js.create_consumer(self._stream, config))
+        creating = asyncio.create_task(consumers.create_or_update(self._api, self._stream, config, "create"))
         try:
-            consumer = await asyncio.shield(creating)
+            self.info = await asyncio.shield(creating)
         except BaseException:
             self._later(self._undo(creating, name))
             raise
-        self.info = consumer.cached_info
         return self.info
 
     async def next_target(self) -> PullTarget:
         """Create the next consumer, to pull from."""
         info = await self.advance()
-        subject = self._js.api.subject(api.CONSUMER_NEXT, stream=self._stream, consumer=info.name)
-        return PullTarget(self._js.connection, subject, AckPolicy.NONE)
+        subject = self._api.subject(CONSUMER_NEXT, stream=self._stream, consumer=info.name)
+        return PullTarget(self._api.connection, subject, AckPolicy.NONE)
 
     def check_free(self) -> None:
         """Raise `UsageError` when messages() or consume() reads from it."""
@@ -110,7 +106,7 @@ class Row:
         self._deletions.add(task)
         task.add_done_callback(self._deletions.discard)
 
-    async def _undo(self, creating: asyncio.Task[Consumer], name: str) -> None:
+    async def _undo(self, creating: asyncio.Task[ConsumerInfo], name: str) -> None:
         """Delete what nobody waits for any more; not before it is there, or it would outlive that."""
         try:
             await creating
@@ -124,12 +120,12 @@ class Row:
         """Delete a consumer, for as long as an election may take; after that the server does it by itself."""
         for wait in _DELETE_WAITS:
             try:
-                await self._js.delete_consumer(self._stream, name)
+                await consumers.delete(self._api, self._stream, name)
             except (ConsumerNotFound, StreamNotFound, ConnectionClosed):
                 return
             except Error:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._js.connection.wait_closed(), wait)
+                    await asyncio.wait_for(self._api.connection.wait_closed(), wait)
             else:
                 return
 

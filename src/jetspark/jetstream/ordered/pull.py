@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import Final, Unpack
 
 from jetspark.errors import (
     BadRequest,
@@ -21,6 +21,7 @@ from jetspark.errors import (
     Timeout,
     UsageError,
 )
+from jetspark.jetstream.api import API
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.message.status import OnConsume, Status
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
@@ -36,9 +37,6 @@ from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
 
 __all__ = ["OrderedConsumer"]
 
@@ -57,7 +55,7 @@ class OrderedConsumer:
 
     def __init__(
         self,
-        js: JetStream,
+        api: API,
         stream: str,
         *,
         filter_subjects: Sequence[str] | str = (),
@@ -80,10 +78,10 @@ class OrderedConsumer:
                 deliver_policy = DeliverPolicy.BY_START_SEQUENCE
             elif opt_start_time is not None:
                 deliver_policy = DeliverPolicy.BY_START_TIME
-        self._js = js
+        self._api = api
         self.stream_name = stream
         self._row = Row(
-            js,
+            api,
             stream,
             ConsumerConfig(
                 ack_policy=AckPolicy.NONE,
@@ -136,7 +134,7 @@ class OrderedConsumer:
         """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
         if max_messages < 1:
             raise UsageError(f"max_messages must be at least 1, not {max_messages}")
-        return await self._fetch(PullRequest(batch=max_messages, no_wait=True), self._js.timeout)
+        return await self._fetch(PullRequest(batch=max_messages, no_wait=True), self._api.timeout)
 
     async def next(self, expires: float = 5.0) -> JetStreamMsg | None:
         """The next message, or None when none comes within `expires` seconds."""
@@ -168,7 +166,7 @@ class OrderedConsumer:
         self._row.check_free()
         self._target = None
         options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
-        nowhere = PullTarget(self._js.connection, "", AckPolicy.NONE)
+        nowhere = PullTarget(self._api.connection, "", AckPolicy.NONE)
         return _OrderedPuller(self._row, nowhere, PullOptions(**options), on_error)
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
@@ -203,7 +201,7 @@ class OrderedConsumer:
                 return Batch(self._target_messages(frames))
 
     def _target_messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
-        return [JetStreamMsg(frame, self._js.connection, True) for frame in frames]
+        return [JetStreamMsg(frame, self._api.connection, True) for frame in frames]
 
 
 class _OrderedPuller(Puller):

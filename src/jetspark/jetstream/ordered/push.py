@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from jetspark.core.signal import Signal
 from jetspark.errors import ConsumerNotFound, Error, MissedHeartbeat
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.ordered.chain import FIRST_BACK_OFF, LAST_BACK_OFF, Row, is_final
@@ -22,7 +23,6 @@ from jetspark.jetstream.push.subscription import PushSubscription
 from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
     from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["OrderedSubscription"]
@@ -33,15 +33,15 @@ class OrderedSubscription(PushSubscription):
 
     def __init__(
         self,
-        js: JetStream,
+        api: API,
         stream: str,
         config: ConsumerConfig,
         *,
         callback: Handler | None,
         options: PushOptions,
     ) -> None:
-        super().__init__(js, stream, config, callback=callback, options=options)
-        self._row = Row(js, stream, config, f"ordered_{secrets.token_hex(6)}")
+        super().__init__(api, stream, config, callback=callback, options=options)
+        self._row = Row(api, stream, config, f"ordered_{secrets.token_hex(6)}")
         self._advancing: asyncio.Task[None] | None = None
         # Seconds before the next consumer is created; none when the last one was seen to work.
         self._wait = 0.0
@@ -65,8 +65,8 @@ class OrderedSubscription(PushSubscription):
         self.begin(inbox, "")
         info = await self._row.advance(inbox)
         self._name = info.name
-        if self._alarm is not None:
-            self._alarm.heard()
+        if self._heartbeat is not None:
+            self._heartbeat.heard()
 
     # --- for the session
 
@@ -107,7 +107,7 @@ class OrderedSubscription(PushSubscription):
         if consumer >= self._row.expected:
             self._restart()
 
-    def _on_alarm(self, allowed: float) -> None:
+    def _on_missed_heartbeat(self, allowed: float) -> None:
         self.notify(
             MissedHeartbeat(f"{self._name} of {self._stream} was silent for {allowed:g} s", hint="Going on")
         )
@@ -205,7 +205,7 @@ class OrderedSubscription(PushSubscription):
             return  # The server deletes it by itself when nobody listens.
         self._row.info = None
         with suppress(ConsumerNotFound):  # Such a consumer may go at any time.
-            await consumers.delete(self._js.api, self._stream, info.name, while_draining=True)
+            await consumers.delete(self._api, self._stream, info.name, while_draining=True)
 
     async def _stop_advancing(self) -> None:
         task = self._advancing

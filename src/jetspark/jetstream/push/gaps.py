@@ -1,7 +1,8 @@
-"""Gaps in what a push consumer delivers, seen by its own numbering. No I/O, no clock.
+"""The sequence check: gaps in what a consumer delivers, found by its own numbering. No I/O, no clock.
 
-Every delivery has a number, in the acknowledgement subject, and heartbeats name the last one. A consumer
-counts each delivery, redeliveries too, so a number that is left out was sent and did not arrive.
+Every delivery has a number, in its acknowledgement subject, and heartbeats name the last one. A consumer
+numbers each delivery, redeliveries too, so a missing number was sent and did not arrive. Push subscriptions
+report gaps; ordered readers repair them.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ __all__ = ["Gap", "Gaps"]
 
 
 class Gap(NamedTuple):
-    """What is missing: deliveries from `expected` up to, and without, `received`."""
+    """The missing deliveries: from `expected` up to, and without, `received`."""
 
     expected: int
     received: int
-    #: Where the stream was at `received`, or at the heartbeat that told of the gap.
+    #: The stream sequence of `received`, or of the heartbeat that revealed the gap.
     stream_sequence: int
 
 
 class Gaps:
-    """Counts along. `expected` is the next delivery, None as long as it is unknown."""
+    """Follows the deliveries of one consumer. `expected` is the next number, None while it is unknown."""
 
     __slots__ = ("expected",)
 
@@ -32,7 +33,10 @@ class Gaps:
         self.expected = expected
 
     def follows(self, first: SequencePair, last: SequencePair, count: int) -> bool:
-        """Whether `count` deliveries from `first` to `last` follow without a look at those in between."""
+        """Whether `count` deliveries from `first` to `last` are the next ones, without a look in between.
+
+        If they are, they count as received. If not, nothing changes.
+        """
         if first.consumer != self.expected or last.consumer != first.consumer + count - 1:
             return False
         self.expected = last.consumer + 1
@@ -41,8 +45,8 @@ class Gaps:
     def delivered(self, sequences: Iterable[SequencePair]) -> list[Gap]:
         """The gaps before and among these deliveries.
 
-        A number that is lower than expected is no gap: the consumer was reset, or its server restarted with
-        an older state. It counts on from there.
+        A number lower than expected is not a gap: the consumer was reset, or its server restarted with an
+        older state. Counting continues from there.
         """
         gaps = []
         for sequence in sequences:
@@ -52,9 +56,9 @@ class Gaps:
         return gaps
 
     def heartbeat(self, last_consumer: int, last_stream: int) -> Gap | None:
-        """The gap that a heartbeat tells of: it was told after all deliveries up to `last_consumer`.
+        """The gap that a heartbeat reveals: the server sent it after all deliveries up to `last_consumer`.
 
-        It is found once. One that names less than what has arrived was overtaken on its way.
+        Each gap is found once. A heartbeat that names less than what arrived was overtaken on its way.
         """
         following = last_consumer + 1
         if self.expected is None:

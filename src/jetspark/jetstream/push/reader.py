@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.core.subscription import Subscription
 from jetspark.errors import Error, MessageGap, NotJetStreamMessage, RemoteProtocolError, Timeout, UsageError
+from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.status import OnConsume, Status, classify
@@ -22,7 +23,6 @@ from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
 from jetspark.jetstream.on_error import Reporter
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
-from jetspark.jetstream.push.heartbeat import Alarm
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import has_status
@@ -68,7 +68,7 @@ class PushReader(Subscription):
         self._troubles: deque[tuple[int, Error]] = deque()
         # A new consumer counts its deliveries from 1.
         self._gaps = Gaps(1)
-        self._alarm: Alarm | None = None
+        self._heartbeat: HeartbeatMonitor | None = None
         self._callback = callback
         # Whether a thread has taken messages, and did not come back yet.
         self._lent = False
@@ -203,8 +203,8 @@ class PushReader(Subscription):
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Queue messages in order, act on what the server says in between."""
-        if self._alarm is not None:
-            self._alarm.heard()
+        if self._heartbeat is not None:
+            self._heartbeat.heard()
         if not any(map(_header, frames)):
             self._queue(frames)
             return

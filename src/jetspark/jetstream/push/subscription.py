@@ -10,11 +10,13 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, MissedHeartbeat, StreamNotFound
+from jetspark.jetstream.api import API
+from jetspark.jetstream.heartbeat import HeartbeatMonitor
+from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.pull.fetch import PullTarget
 from jetspark.jetstream.push.gaps import Gaps
-from jetspark.jetstream.push.heartbeat import Alarm
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.reader import PushReader
 from jetspark.jetstream.subscribe.ownership import Owned
@@ -22,11 +24,12 @@ from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_queue
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
     from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["PushSubscription"]
 
+#: ADR-15: heartbeats that may be missed before an error is reported.
+_MISSED: Final = 3
 #: Seconds after which a consumer that cannot be found is looked for again: a server that starts finds its
 #: consumers one after the other.
 _LOOK_AGAIN: Final = 1.0
@@ -37,15 +40,15 @@ class PushSubscription(PushReader):
 
     def __init__(
         self,
-        js: JetStream,
+        api: API,
         stream: str,
         config: ConsumerConfig,
         *,
         callback: Handler | None,
         options: PushOptions,
     ) -> None:
-        super().__init__(js.connection, stream, config, callback=callback, options=options)
-        self._js = js
+        super().__init__(api.connection, stream, config, callback=callback, options=options)
+        self._api = api
         self._owned: Owned | None = None
         # Drained, with messages that are not read yet: the consumer goes when they are.
         self._delete_at_end = False
@@ -65,14 +68,14 @@ class PushSubscription(PushReader):
 
     async def consumer_info(self) -> ConsumerInfo:
         """How the consumer stands. Raises `ConsumerNotFound`."""
-        return await self._js.consumer_info(self._stream, self._name)
+        return await consumers.fetch_info(self._api, self._stream, self._name)
 
     def __repr__(self) -> str:
         return f"<PushSubscription {self._stream} > {self._name}>"
 
     # --- alarms
 
-    def _on_alarm(self, allowed: float) -> None:
+    def _on_missed_heartbeat(self, allowed: float) -> None:
         self.notify(
             MissedHeartbeat(
                 f"{self._name} of {self._stream} was silent for {allowed:g} s",
@@ -123,8 +126,8 @@ class PushSubscription(PushReader):
 
     def reconnected(self) -> None:
         """The subscription is restored. The consumer may be gone: one that is not durable goes quickly."""
-        if self._alarm is not None:
-            self._alarm.heard()
+        if self._heartbeat is not None:
+            self._heartbeat.heard()
         self._look()
 
     def closed(self, error: Error | None) -> None:
@@ -178,8 +181,8 @@ class PushSubscription(PushReader):
         PullTarget(self._connection, "", self._config.ack_policy).give_back(frames)
 
     def _stop_watching(self) -> None:
-        if self._alarm is not None:
-            self._alarm.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self._looking is not None:
             self._looking.cancel()
 
@@ -203,14 +206,18 @@ class PushSubscription(PushReader):
             self._gaps = Gaps(None)
         if (info.config.deliver_subject or "") != self.subject:
             self.begin(info.config.deliver_subject or "", info.config.deliver_group or "")
-        self._owned = Owned(self._js, info, created=created, notify=self.notify)
+        self._owned = Owned(self._api, info, created=created, notify=self.notify)
         self._watch()
         self._start()
 
     def _watch(self) -> None:
-        if self._config.idle_heartbeat and not self._closed:
-            self._alarm = Alarm(
-                self._connection, self._config.idle_heartbeat, self._options.alarm_after, self._on_alarm
+        heartbeat = self._config.idle_heartbeat
+        if heartbeat and not self._closed:
+            self._heartbeat = HeartbeatMonitor(
+                self._options.alarm_after or _MISSED * heartbeat,
+                _MISSED,
+                is_expected=lambda: self._connection.session.attached,
+                on_missed=self._on_missed_heartbeat,
             )
 
     def abandon(self) -> None:

@@ -174,7 +174,7 @@ class _RangeReader:
     async def _ordered(self, info: StreamInfo) -> AsyncGenerator[list[MsgFrame], None]:
         wanted = self._wanted
         consumer = OrderedConsumer(
-            self._js,
+            self._js.api,
             wanted.stream,
             filter_subjects=self._subjects,
             opt_start_seq=wanted.first_seq,

@@ -8,14 +8,11 @@ to leave would take the messages, and the place in the stream, from all others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from jetspark.errors import Error
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.model.info import ConsumerInfo
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
 
 __all__ = ["Owned"]
 
@@ -24,9 +21,9 @@ class Owned:
     """Deletes a consumer at the end, if there is something to delete."""
 
     def __init__(
-        self, js: JetStream, info: ConsumerInfo, *, created: bool, notify: Callable[[Exception], None]
+        self, api: API, info: ConsumerInfo, *, created: bool, notify: Callable[[Exception], None]
     ) -> None:
-        self._js = js
+        self._api = api
         self._stream = info.stream_name
         self._name = info.name
         self._durable = bool(info.config.durable_name)
@@ -34,7 +31,7 @@ class Owned:
         #: Whether it goes with the subscription.
         self.ours = created and not info.config.deliver_group
         if self.ours:
-            js.connection.at_drain.add(self.delete_quietly)
+            api.connection.at_drain.add(self.delete_quietly)
 
     @property
     def ends_with_us(self) -> bool:
@@ -44,15 +41,15 @@ class Owned:
     def forget(self) -> None:
         """There is nothing to delete any more."""
         self.ours = False
-        self._js.connection.at_drain.discard(self.delete_quietly)
+        self._api.connection.at_drain.discard(self.delete_quietly)
 
     async def delete(self) -> None:
         """Delete it. Raises what the server says; then it can be tried again."""
         if not self.ours:
             return
-        if self._js.connection.closed and not self._durable:
+        if self._api.connection.closed and not self._durable:
             return  # The server does it by itself when nobody listens.
-        await consumers.delete(self._js.api, self._stream, self._name, while_draining=True)
+        await consumers.delete(self._api, self._stream, self._name, while_draining=True)
         self.forget()
 
     async def delete_quietly(self) -> None:

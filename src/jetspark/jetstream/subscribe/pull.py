@@ -39,7 +39,7 @@ class PullSubscription:
         self._owned: Owned | None = None
         if info is not None:
             notify = Reporter(js.connection, None).notify
-            self._owned = Owned(js, info, created=created, notify=notify)
+            self._owned = Owned(js.api, info, created=created, notify=notify)
         self._leftover = Leftover()
         self._one = PullOne(self._target, self._leftover)
         # How many fetches wait, and who is told when one has ended.

@@ -34,7 +34,7 @@ async def subscribe(
     stream = asked.stream or await _find_stream(js, asked.subject)
     info = await _look_up(js, stream, asked)
     config = to_create(asked, js.connection.new_inbox()) if info is None else info.config
-    subscription = PushSubscription(js, stream, config, callback=callback, options=options)
+    subscription = PushSubscription(js.api, stream, config, callback=callback, options=options)
     try:
         subscription.begin(config.deliver_subject or "", config.deliver_group or "")
         if info is not None:
@@ -54,7 +54,7 @@ async def subscribe_ordered(
     """Subscribe to a stream in order, through one consumer after another."""
     config = ask_ordered(asked)
     stream = asked.stream or await _find_stream(js, asked.subject)
-    subscription = OrderedSubscription(js, stream, config, callback=callback, options=options)
+    subscription = OrderedSubscription(js.api, stream, config, callback=callback, options=options)
     try:
         await subscription.start()
     except BaseException:

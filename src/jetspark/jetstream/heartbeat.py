@@ -1,0 +1,77 @@
+"""Heartbeats: notices when a server that promised them has gone silent.
+
+`Heartbeat` is the pure half: it is told the time and has no clock. `HeartbeatMonitor` is the timer around it,
+for push subscriptions and pull buffers. A single fetch waits with a deadline of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+__all__ = ["Heartbeat", "HeartbeatMonitor"]
+
+
+class Heartbeat:
+    """Knows when the server was last heard, and reports each period of silence once."""
+
+    __slots__ = ("allowed", "last_heard")
+
+    def __init__(self, allowed: float, now: float) -> None:
+        #: Seconds that the server may be silent.
+        self.allowed = allowed
+        #: When something last arrived, or when it became possible that something arrives.
+        self.last_heard = now
+
+    def missed(self, now: float, due: float) -> bool:
+        """Whether the server has been silent for too long, asked at `now` by a timer that was set to `due`.
+
+        A program that blocks the event loop makes the timer late. Nothing can be received in that time, so it
+        does not count.
+        """
+        self.last_heard = min(self.last_heard + max(now - due, 0.0), now)
+        if now - self.last_heard < self.allowed:
+            return False
+        self.last_heard = now
+        return True
+
+
+class HeartbeatMonitor:
+    """Calls `on_missed` with the allowed seconds, each time the server was silent for that long.
+
+    It looks `checks` times in `allowed` seconds. While `is_expected` returns False, silence does not count.
+    """
+
+    def __init__(
+        self,
+        allowed: float,
+        checks: int,
+        *,
+        is_expected: Callable[[], bool],
+        on_missed: Callable[[float], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heartbeat = Heartbeat(allowed, self._loop.time())
+        self._interval = allowed / checks
+        self._is_expected = is_expected
+        self._on_missed = on_missed
+        self._timer = self._set()
+
+    def heard(self) -> None:
+        """Something arrived, was requested, or the connection is new."""
+        self._heartbeat.last_heard = self._loop.time()
+
+    def stop(self) -> None:
+        """Check no more."""
+        self._timer.cancel()
+
+    def _set(self) -> asyncio.TimerHandle:
+        due = self._loop.time() + self._interval
+        return self._loop.call_at(due, self._check, due)
+
+    def _check(self, due: float) -> None:
+        self._timer = self._set()
+        if not self._is_expected():
+            self.heard()
+        elif self._heartbeat.missed(self._loop.time(), due):
+            self._on_missed(self._heartbeat.allowed)
