@@ -95,7 +95,7 @@ async def test_a_fetch_that_waits_outlives_a_restart(server: Server, watch: Watc
         stream = await make_stream(js, 2, storage="file")
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="worker"))
         fetching = asyncio.create_task(consumer.fetch(5, expires=LONG))
-        await eventually(lambda: any(len(fetch._frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
+        await eventually(lambda: any(len(fetch.frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
         server.kill()
         await watch.until(Event.DISCONNECTED)
         await asyncio.to_thread(server.start)
@@ -131,7 +131,7 @@ async def test_bytes_stay_within_their_limit_over_a_reconnect(js: JetStream, pro
         fetching = asyncio.create_task(consumer.fetch(max_bytes=1000, expires=LONG))
         for _ in range(2):
             await js.publish("orders.new", b"x" * 300)
-        await eventually(lambda: any(len(fetch._frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
+        await eventually(lambda: any(len(fetch.frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
         proxy.cut()
         await watch.until(Event.RECONNECTED)
         for _ in range(5):

@@ -14,7 +14,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.consumer import Consumer
-from jetspark.jetstream.pull.fetch import PullReceiver
+from jetspark.jetstream.pull.request import PullReceiver
 from jetspark.server import Server
 
 __all__ = [

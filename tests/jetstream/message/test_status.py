@@ -19,8 +19,7 @@ from jetspark.errors import (
     ServerShutdown,
     StatusError,
 )
-from jetspark.jetstream.message.status import OnConsume, OnFetch, classify
-from jetspark.jetstream.pull.fetch import is_status
+from jetspark.jetstream.message.status import OnConsume, OnFetch, classify, is_status
 from jetspark.wire import MsgFrame
 
 ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [

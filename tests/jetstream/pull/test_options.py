@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark import UsageError
-from jetspark.jetstream.pull.consumer import fetch_request
 from jetspark.jetstream.pull.options import PullOptions, default_heartbeat
+from jetspark.jetstream.pull.request import fetch_request
 
 SECOND = 1_000_000_000
 

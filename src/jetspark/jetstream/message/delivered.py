@@ -8,16 +8,20 @@ on a consumer without acknowledgements all are.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterable
-from typing import Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from jetspark.core.message import Msg
 from jetspark.errors import Error, NoResponders, UsageError
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
 from jetspark.jetstream.model.consumer import AckPolicy
-from jetspark.jetstream.model.requests import PullRequest
+from jetspark.wire import MsgFrame
 
-__all__ = ["Batch", "JetStreamMsg", "ack_all", "ack_frame", "nak_body", "term_body"]
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["Batch", "JetStreamMsg", "ack_all", "ack_frame", "give_back", "nak_body", "term_body"]
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
@@ -94,15 +98,11 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
         Ignored, with None, when the message was settled before.
         """
-        from jetspark.jetstream.pull.fetch import Fetch, PullTarget  # noqa: PLC0415 - fetch.py makes messages
-
         if self._settled:
             return None
-        target = PullTarget(self._connection, self._reply_to_ack(), AckPolicy.EXPLICIT, verb=NEXT + b" ")
-        fetch = Fetch(target, PullRequest(batch=1, expires=expires))
+        fetching = fetch_next(self._connection, self._reply_to_ack(), expires)
         self._settled = True
-        batch = await fetch.run()
-        return batch[0] if batch else None
+        return await fetching
 
     def _settle(self, kind: bytes) -> Awaitable[None]:
         if self._settled:
@@ -142,6 +142,24 @@ def ack_frame(reply: bytes, kind: bytes) -> bytes:
     if not reply.startswith(b"$JS.ACK."):
         parse_metadata(reply)
     return b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind)
+
+
+def give_back(connection: Connection, ack_policy: AckPolicy | str, frames: list[MsgFrame]) -> None:
+    """Return unhandled messages to the server, if the policy allows a nak for single messages."""
+    if frames and ack_policy == AckPolicy.EXPLICIT:
+        naks = b"".join([b"PUB %b 4\r\n-NAK\r\n" % frame.reply for frame in frames if frame.reply])
+        with suppress(Error):  # Closed, or the outbox is full: they are delivered again after `ack_wait`.
+            connection.write(naks)
+
+
+def _nothing_pulls(
+    connection: Connection, ack_subject: str, expires: float
+) -> Awaitable[JetStreamMsg | None]:
+    raise NotImplementedError("jetspark.jetstream.pull.fetch is not imported")
+
+
+#: Pulls one message through an acknowledgement subject. `pull/fetch.py`, which is above, sets it.
+fetch_next = _nothing_pulls
 
 
 class Batch(list[JetStreamMsg]):

@@ -21,9 +21,10 @@ from jetspark.errors import (
     ServerShutdown,
     StatusError,
 )
-from jetspark.wire.headers import Headers
+from jetspark.wire import MsgFrame
+from jetspark.wire.headers import Headers, has_status
 
-__all__ = ["OnConsume", "OnFetch", "Status", "classify"]
+__all__ = ["OnConsume", "OnFetch", "Status", "classify", "is_status"]
 
 
 class OnFetch(enum.Enum):
@@ -119,6 +120,20 @@ class Status(NamedTuple):
     last_stream: int | None = None
     #: The flow control subject that it waits for, in the heartbeats of one that does.
     stalled: str | None = None
+
+    def fetch_error(self, received: int) -> Error | None:
+        """The error that ends a fetch with so many messages; None when this status is not an error for it."""
+        if self.on_fetch is OnFetch.END or (self.on_fetch is OnFetch.ERROR_IF_EMPTY and received):
+            return None
+        return self.error
+
+
+def is_status(frame: MsgFrame) -> bool:
+    """Whether the server wrote this frame as a status. A payload or a reply makes it a message.
+
+    Any client may publish a status line into a stream; stored messages have a reply to acknowledge them.
+    """
+    return not frame.data and not frame.reply and has_status(frame.header)
 
 
 def classify(header: bytes) -> Status:

@@ -20,12 +20,12 @@ from jetspark.errors import (
     StreamNotFound,
     UsageError,
 )
-from jetspark.jetstream.api import API, CONSUMER_NEXT
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.pull.fetch import PullTarget
+from jetspark.jetstream.pull.request import PullTarget
 from jetspark.wire import MsgFrame
 
 __all__ = ["FIRST_BACK_OFF", "LAST_BACK_OFF", "Row", "is_final"]
@@ -86,8 +86,7 @@ class Row:
     async def next_target(self) -> PullTarget:
         """Create the next consumer, to pull from."""
         info = await self.advance()
-        subject = self._api.subject(CONSUMER_NEXT, stream=self._stream, consumer=info.name)
-        return PullTarget(self._api.connection, subject, AckPolicy.NONE)
+        return PullTarget.of(self._api, self._stream, info.name, AckPolicy.NONE)
 
     def check_free(self) -> None:
         """Raise `UsageError` when messages() or consume() reads from it."""

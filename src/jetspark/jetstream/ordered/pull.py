@@ -23,7 +23,7 @@ from jetspark.errors import (
 )
 from jetspark.jetstream.api import API
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
-from jetspark.jetstream.message.status import OnConsume, Status
+from jetspark.jetstream.message.status import OnConsume, Status, is_status
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import PullRequest
@@ -31,10 +31,10 @@ from jetspark.jetstream.ordered.chain import FIRST_BACK_OFF as _FIRST_BACK_OFF
 from jetspark.jetstream.ordered.chain import LAST_BACK_OFF as _LAST_BACK_OFF
 from jetspark.jetstream.ordered.chain import Row, is_final
 from jetspark.jetstream.pull.buffer import OnError, Puller
-from jetspark.jetstream.pull.consumer import fetch_request
-from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget, is_status, shortened
+from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
+from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request, shortened
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name
 
@@ -132,9 +132,7 @@ class OrderedConsumer:
 
     async def fetch_no_wait(self, max_messages: int) -> Batch:
         """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
-        if max_messages < 1:
-            raise UsageError(f"max_messages must be at least 1, not {max_messages}")
-        return await self._fetch(PullRequest(batch=max_messages, no_wait=True), self._api.timeout)
+        return await self._fetch(no_wait_request(max_messages), self._api.timeout)
 
     async def next(self, expires: float = 5.0) -> JetStreamMsg | None:
         """The next message, or None when none comes within `expires` seconds."""

@@ -16,11 +16,11 @@ from typing import Any, Final
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.message.status import OnConsume, Status, classify
+from jetspark.jetstream.message.status import OnConsume, Status, classify, is_status
 from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Pull
-from jetspark.jetstream.pull.fetch import PullReceiver, PullTarget, is_status, size_of
 from jetspark.jetstream.pull.options import PullOptions
+from jetspark.jetstream.pull.request import PullReceiver, PullTarget, reply_subject, request_token, size_of
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 
@@ -39,7 +39,7 @@ class Puller(PullReceiver):
     def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
         connection = target.connection
         self._inbox = connection.new_inbox().encode()
-        super().__init__(target, connection.session.new_sid(), self._inbox + b".*")
+        super().__init__(target, self._inbox + b".*")
         self.options = options
         self.notify = Reporter(connection, on_error).notify
         self._by_bytes = options.max_bytes is not None
@@ -201,7 +201,7 @@ class Puller(PullReceiver):
         if idle:
             self._last_seen = self._loop.time()
         request = self.options.request(ask.amount, self._pin_id)
-        self.target.send(request, b"%b.%d" % (self._inbox, ask.token))
+        self.target.send(request, reply_subject(self._inbox, ask.token))
 
     def _restart(self) -> None:
         """Whatever was asked for is lost: ask anew."""
@@ -253,8 +253,7 @@ class Puller(PullReceiver):
                 self._arrived.wake()
         # After the messages, which the requests that end here may have brought.
         for frame in statuses:
-            token = frame.subject.rpartition(b".")[2]
-            self._on_status(classify(frame.header), int(token) if token.isdigit() else 0)
+            self._on_status(classify(frame.header), request_token(frame))
 
     def disconnected(self) -> None:
         """The requests are gone with the connection; silence is no news until it is back."""

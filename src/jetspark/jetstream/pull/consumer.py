@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
-from jetspark.errors import ConsumerIsPush, PinIdMismatch, UsageError
-from jetspark.jetstream import api
+from jetspark.errors import ConsumerIsPush, PinIdMismatch
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.model.consumer import ConsumerConfig, PriorityPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.buffer import OnError, Puller
-from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget
+from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages, check_concurrency
-from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, PullKeywords, PullOptions, default_heartbeat
+from jetspark.jetstream.pull.options import PullKeywords, PullOptions
+from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
     from jetspark.jetstream.dead_letters import DeadLetter
 
-__all__ = ["Consumer", "fetch_request"]
+__all__ = ["Consumer"]
 
 
 class Consumer:
@@ -126,9 +125,7 @@ class Consumer:
         self, max_messages: int, *, group: str | None = None, priority: int | None = None
     ) -> Batch:
         """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
-        if max_messages < 1:
-            raise UsageError(f"max_messages must be at least 1, not {max_messages}")
-        request = PullRequest(batch=max_messages, no_wait=True, group=self._group(group), priority=priority)
+        request = no_wait_request(max_messages, group=self._group(group), priority=priority)
         return await self._fetch(request, self._js.timeout)
 
     async def next(
@@ -180,8 +177,7 @@ class Consumer:
             raise ConsumerIsPush(
                 f"{self.name} pushes to {self.config.deliver_subject!r}", hint="Use js.subscribe(...)"
             )
-        subject = self._js.api.subject(api.CONSUMER_NEXT, stream=self.stream_name, consumer=self.name)
-        return PullTarget(self._js.connection, subject, self.config.ack_policy)
+        return PullTarget.of(self._js.api, self.stream_name, self.name, self.config.ack_policy)
 
     def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
         options["group"] = self._group(options.get("group"))
@@ -206,36 +202,3 @@ class Consumer:
         elif pinned and batch:
             self._pin_id = batch[-1].headers.get("Nats-Pin-Id", self._pin_id)
         return batch
-
-
-def fetch_request(
-    max_messages: int | None,
-    max_bytes: int | None,
-    *,
-    expires: float,
-    idle_heartbeat: float | None,
-    group: str | None = None,
-    priority: int | None = None,
-    min_pending: int | None = None,
-    min_ack_pending: int | None = None,
-) -> PullRequest:
-    """The request of a fetch. Raises `UsageError` for what makes no sense."""
-    if (max_messages is None) == (max_bytes is None):
-        raise UsageError("give max_messages or max_bytes, one of them")
-    for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} must be at least 1, not {value}")
-    if not 0 < expires < math.inf:
-        raise UsageError(f"expires must be more than 0 seconds, not {expires!r}")
-    if idle_heartbeat is None and expires > 30:
-        idle_heartbeat = default_heartbeat(expires)
-    return PullRequest(
-        batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
-        max_bytes=max_bytes,
-        expires=expires,
-        idle_heartbeat=idle_heartbeat,
-        group=group,
-        priority=priority,
-        min_pending=min_pending,
-        min_ack_pending=min_ack_pending,
-    )

@@ -13,9 +13,9 @@ from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, MissedHear
 from jetspark.jetstream.api import API
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.message.delivered import give_back
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.pull.fetch import PullTarget
 from jetspark.jetstream.push.gaps import Gaps
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.reader import PushReader
@@ -178,7 +178,7 @@ class PushSubscription(PushReader):
 
     def give_back(self, frames: list[MsgFrame]) -> None:
         """Return to the server what nobody handles."""
-        PullTarget(self._connection, "", self._config.ack_policy).give_back(frames)
+        give_back(self._connection, self._config.ack_policy, frames)
 
     def _stop_watching(self) -> None:
         if self._heartbeat is not None:

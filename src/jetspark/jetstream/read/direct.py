@@ -23,11 +23,11 @@ from jetspark.errors import (
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.inbox import Inbox
+from jetspark.jetstream.message.status import is_status
 from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.pull.fetch import is_status
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_filter

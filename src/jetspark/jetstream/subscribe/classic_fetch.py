@@ -1,185 +1,219 @@
-"""One fetch of a pull subscription: what is there at once, then what comes until the time is up.
+"""Classic fetch: messages that are available now, then those that come until the deadline.
 
-The first request has `no_wait`; the second one lingers, asks for what is still missing, and expires before
-the client stops listening. The subscription ends by itself when everything has come (UNSUB with a number),
-and is ended when the fetch leaves earlier, so that nothing is sent to an inbox that nobody reads.
+`ClassicFetch` gets a batch. Its first request has `no_wait`; the second one waits for the missing messages,
+and expires before the client stops listening. The server ends the subscription when everything was sent
+(UNSUB with a number); a fetch that leaves earlier unsubscribes, so that nothing is sent to a dead inbox.
+
+`FetchOne` gets a single available message, the common case, through a wildcard inbox that is subscribed
+once for many requests.
 """
 
 from __future__ import annotations
 
-from operator import attrgetter
+import asyncio
 from typing import Final
 
+from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, Error
-from jetspark.jetstream.message.status import OnFetch, classify
+from jetspark.jetstream.message.status import OnFetch, Status, classify, is_status
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.fetch import Leftover, PullReceiver, PullTarget, is_status
+from jetspark.jetstream.pull.request import (
+    BatchReceiver,
+    Leftover,
+    PullTarget,
+    State,
+    no_wait_request,
+    reply_subject,
+)
 from jetspark.wire import MsgFrame, encode
 
-__all__ = ["ClassicFetch", "lingering_time"]
+__all__ = ["ClassicFetch", "FetchOne", "lingering_time"]
 
-#: Seconds by which a lingering request ends before the client does.
+#: Seconds by which a waiting request ends before the client stops listening.
 _MARGIN: Final = 0.1
-
-_header = attrgetter("header")
+_ONE: Final = no_wait_request(1)
 
 
 def lingering_time(seconds: float) -> float:
-    """How long a request may linger when the client waits for `seconds`: a little less."""
+    """How long a request may wait on the server when the client waits for `seconds`: a little less."""
     return seconds - min(_MARGIN, seconds / 2)
 
 
-class ClassicFetch(PullReceiver):
-    """A fetch with an inbox of its own. With `at_once=False` only the lingering request is made."""
+class ClassicFetch(BatchReceiver):
+    """The fetch of one batch. With `at_once=False` only the waiting request is sent."""
 
     def __init__(self, target: PullTarget, wanted: int, leftover: Leftover, *, at_once: bool) -> None:
-        connection = target.connection
-        super().__init__(target, connection.session.new_sid(), connection.new_inbox().encode())
-        self._wanted = wanted
-        self._leftover = leftover
+        super().__init__(target, wanted, leftover)
         self._at_once = at_once
-        self._expiry = 0.0
-        #: What came.
-        self.frames: list[MsgFrame] = []
-        #: What ended it, if not the time.
-        self.error: Error | None = None
-        self._changed = Signal()
-        # Frames that came in over this subscription, statuses too: that is how the server counts.
+        self._expiry = self._deadline = 0.0
+        # Frames that arrived at this subscription, statuses included: the server counts the same way.
         self._received = 0
+        # Whether the server ends the subscription after the last message.
         self._limited = False
-        self._over = False
-        self._stopped = False
-        self._retired = False
 
     async def run(self, deadline: float) -> list[MsgFrame]:
-        """Ask, and return what came until `deadline`, in the loop's time. The error is `error`."""
+        """Return the messages that came until `deadline`, in the loop's time. See `error` for the error."""
         now = self._loop.time()
         self._expiry = now + lingering_time(deadline - now)
+        self._deadline = deadline
         self._session.add(self)
         if self._at_once:
-            self._send(no_wait=True)
+            self._send(self._wanted, no_wait=True)
         else:
-            self._linger()
+            self._linger(self._wanted)
         try:
-            while not self._over and not self._stopped:
-                left = deadline - self._loop.time()
+            while self._state is State.OPEN:
+                left = self._deadline - self._loop.time()
                 if left <= 0:
                     break
                 await self._changed.wait(left)
         except BaseException:
-            self._retire(self.frames)
+            self._leave(self.frames)
             raise
-        if self._over:
-            self._leave()
+        if self._state is State.ENDED:
+            if not self._limited or len(self.frames) < self._wanted:
+                self._session.unsubscribe(self)
+            self._session.forget(self)
         else:
-            self._retire([])
+            self._leave([])
         return self.frames
 
     def end(self, error: Error) -> None:
-        """Nobody waits any longer; what is on its way goes to the others."""
-        self._stopped = True
+        """Stop waiting, with this error; messages that are on their way are left over."""
+        self._deadline = 0.0
         self.error = self.error or error
         self._changed.wake()
 
-    @property
-    def _missing(self) -> int:
-        return self._wanted - len(self.frames)
-
     # --- asking
 
-    def _send(self, *, no_wait: bool) -> None:
+    def _send(self, missing: int, *, no_wait: bool) -> None:
         self._last_seen = self._loop.time()
         if not self._session.attached:
-            return  # It is asked when the connection is back.
-        expires = None if no_wait else self._expiry - self._loop.time()
-        if expires is not None and expires <= 0:
-            self._finish(None)
-            return
-        request = PullRequest(batch=self._missing, no_wait=no_wait, expires=expires)
+            return  # The request is sent when the connection is back.
+        if no_wait:
+            request = no_wait_request(missing)
+        else:
+            expires = self._expiry - self._last_seen
+            if expires <= 0:
+                self._finish(None)
+                return
+            request = PullRequest(batch=missing, expires=expires)
         self.target.send(request, self.subject_filter)
 
-    def _linger(self) -> None:
-        """Wait for what is missing; the server ends the subscription when it has sent that."""
+    def _linger(self, missing: int) -> None:
+        """Wait for the missing messages; the server ends the subscription after the last."""
         self._at_once = False
         if self._session.attached:
             self._limited = True
-            self._session.outbox.write_control(encode.unsub(self.sid, self._received + self._missing))
-        self._send(no_wait=False)
+            self._session.outbox.write_control(encode.unsub(self.sid, self._received + missing))
+        self._send(missing, no_wait=False)
 
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Gather messages; statuses say what comes next."""
-        self._last_seen = self._loop.time()
+        """Gather messages; a status may end the request, or be answered with the second one."""
         self._received += len(frames)
-        if any(map(_header, frames)):
-            frames = self._without_statuses(frames)
-        if self._retired:
-            self._leftover.frames.extend(frames)
-            self._wanted -= len(frames)
-            return
-        self.frames += frames
-        if self._missing <= 0:
-            self._finish(None)
+        super().deliver(frames)
 
     def remaining(self) -> int | None:
-        """What the server may still send, after a reconnect too."""
-        return self._missing if self._limited and self._missing > 0 else None
+        """How many messages the server may still send, after a reconnect too."""
+        missing = self._wanted - len(self.frames)
+        return missing if self._limited and missing > 0 else None
 
     def reconnected(self) -> None:
-        """The request is gone with the connection: ask again for what is missing."""
+        """The request is gone with the connection: ask again for the missing messages."""
         self._received = 0
-        if not self._over and not self._retired:
+        if self._state is State.OPEN:
             self._limited = False
-            self._linger()
+            self._linger(self._wanted - len(self.frames))
 
-    def closed(self, error: Error | None) -> None:
-        """Nothing will come any more."""
-        self._finish(error or ConnectionClosed("the connection was closed during a fetch"))
+    def _on_status(self, status: Status, received: int) -> None:
+        if self._at_once and status.on_fetch is OnFetch.END and self._state is State.OPEN:
+            # Nothing more is available now (404).
+            if received < self._wanted:
+                self._linger(self._wanted - received)
+        else:
+            super()._on_status(status, received)
 
-    def _without_statuses(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        messages: list[MsgFrame] = []
+
+class FetchOne(Receiver):
+    """Fetches single messages that are available now, for one pull subscription.
+
+    Messages arrive under the subject of their stream, so one request is in flight at a time; statuses tell by
+    their subject which request they answer. Messages that come too late are left over for the next fetch.
+    """
+
+    def __init__(self, target: PullTarget, leftover: Leftover) -> None:
+        connection = target.connection
+        self._inbox = connection.new_inbox().encode()
+        super().__init__(connection.session.new_sid(), self._inbox + b".*")
+        self._target = target
+        self._session = connection.session
+        self._leftover = leftover
+        self._turn = asyncio.Lock()
+        self._token = 0
+        # The reply subject of the request in flight, empty without one; and the answer.
+        self._reply = b""
+        self._found: MsgFrame | None = None
+        self._error: Error | None = None
+        self._changed = Signal()
+        self._session.add(self)
+
+    async def ask(self, deadline: float) -> MsgFrame | None:
+        """A message that is available now; None when there is none, or no connection.
+
+        Raises the error of the server, and `TimeoutError` at `deadline`, in the loop's time.
+        """
+        async with asyncio.timeout_at(deadline), self._turn:
+            if not self._session.attached:
+                return None
+            self._token += 1
+            self._reply = reply_subject(self._inbox, self._token)
+            self._found = self._error = None
+            try:
+                self._target.send(_ONE, self._reply)
+                while self._reply and self._session.attached:
+                    await self._changed.wait(None)
+                found, self._found = self._found, None
+            finally:
+                self._reply = b""
+                if self._found is not None:
+                    self._leftover.frames.appendleft(self._found)
+            if self._error is not None:
+                raise self._error
+            return found
+
+    def end(self, error: Error) -> None:
+        """Unsubscribe."""
+        self._session.unsubscribe(self)
+        self._session.forget(self)
+        self.closed(error)
+
+    # --- for the session
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Take the first message as the answer: all requests are the same, and ask for one each."""
         for frame in frames:
             if not is_status(frame):
-                messages.append(frame)
-                continue
-            status = classify(frame.header)
-            if status.on_fetch is OnFetch.CONTINUE or self._retired:
-                continue
-            received = len(self.frames) + len(messages)
-            if status.on_fetch is OnFetch.END and self._at_once:
-                # Nothing more is there now (404); what came before it in this read counts already.
-                self.frames += messages
-                messages = []
-                if self._missing > 0:
-                    self._linger()
-            elif status.on_fetch is OnFetch.END:
-                self._finish(None)
-            elif status.on_fetch is OnFetch.ERROR or not received:
-                self._finish(status.error)
-            else:
-                self._finish(None)
-        return messages
+                if self._reply:
+                    self._answered(frame, None)
+                else:
+                    self._leftover.frames.append(frame)
+            elif frame.subject == self._reply:
+                status = classify(frame.header)
+                if status.on_fetch is not OnFetch.CONTINUE:
+                    self._answered(None, status.fetch_error(0))
 
-    # --- ending
-
-    def _finish(self, error: Error | None) -> None:
-        self._over = True
-        self.error = self.error or error
+    def disconnected(self) -> None:
+        """The request is gone with the connection."""
         self._changed.wake()
 
-    def _leave(self) -> None:
-        if not (self._limited and self._missing <= 0):
-            self._session.unsubscribe(self)
-        self._session.forget(self)
+    def closed(self, error: Error | None) -> None:
+        """The connection is closed, or the server refused the subscription."""
+        self._answered(None, error or ConnectionClosed("the connection was closed during a fetch"))
 
-    def _retire(self, unread: list[MsgFrame]) -> None:
-        """Withdraw the request; keep what is unread or on its way for the next fetch."""
-        self._retired = True
-        self._wanted -= len(self.frames)
-        self._leftover.frames.extendleft(reversed(unread))
-        self._leftover.listen(self._withdraw())
-
-    def _expecting(self) -> bool:
-        return not self._over and self._wanted > 0
+    def _answered(self, frame: MsgFrame | None, error: Error | None) -> None:
+        self._reply = b""
+        self._found, self._error = frame, error
+        self._changed.wake()

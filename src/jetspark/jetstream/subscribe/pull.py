@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Self
 
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
-from jetspark.jetstream import api
 from jetspark.jetstream.message.delivered import Batch
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.on_error import Reporter
-from jetspark.jetstream.pull.fetch import Leftover, PullTarget
-from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch
+from jetspark.jetstream.pull.request import Leftover, PullTarget
+from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch, FetchOne
 from jetspark.jetstream.subscribe.ownership import Owned
-from jetspark.jetstream.subscribe.pull_one import PullOne
 
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
@@ -33,15 +31,14 @@ class PullSubscription:
         self._js = js
         self._stream = stream
         self._name = name
-        subject = js.api.subject(api.CONSUMER_NEXT, stream=stream, consumer=name)
         policy = AckPolicy.EXPLICIT if info is None else info.config.ack_policy
-        self._target = PullTarget(js.connection, subject, policy)
+        self._target = PullTarget.of(js.api, stream, name, policy)
         self._owned: Owned | None = None
         if info is not None:
             notify = Reporter(js.connection, None).notify
             self._owned = Owned(js.api, info, created=created, notify=notify)
         self._leftover = Leftover()
-        self._one = PullOne(self._target, self._leftover)
+        self._one = FetchOne(self._target, self._leftover)
         # How many fetches wait, and who is told when one has ended.
         self._fetching = 0
         self._fetched = Signal()

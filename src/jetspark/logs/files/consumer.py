@@ -28,13 +28,12 @@ from jetspark.errors import (
     Timeout,
     UsageError,
 )
-from jetspark.jetstream import api
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg, ack_all
 from jetspark.jetstream.model.consumer import AckPolicy
-from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.consumer import Consumer
-from jetspark.jetstream.pull.fetch import Fetch, Leftover, PullTarget
+from jetspark.jetstream.pull.fetch import Fetch
+from jetspark.jetstream.pull.request import Leftover, PullTarget, no_wait_request
 from jetspark.logs.files.files import LogFiles
 from jetspark.logs.files.writer import LogWriter, Outcome
 
@@ -209,10 +208,9 @@ class LogConsumer:
         js, consumer = self._js, self._consumer
         if consumer.config.priority_groups:
             return await consumer.fetch_no_wait(self._batch)  # It knows of groups and pins.
-        subject = js.api.subject(api.CONSUMER_NEXT, stream=consumer.stream_name, consumer=consumer.name)
-        target = PullTarget(js.connection, subject, consumer.config.ack_policy)
+        target = PullTarget.of(js.api, consumer.stream_name, consumer.name, consumer.config.ack_policy)
         largest = js.connection.max_payload + _SUBJECTS
-        request = PullRequest(batch=self._batch, max_bytes=max(_PULL_BYTES, largest), no_wait=True)
+        request = no_wait_request(self._batch, max_bytes=max(_PULL_BYTES, largest))
         batch = await Fetch(target, request, leftover=self._leftover).run(js.timeout)
         if not batch and self._options.once:
             # One that was stored when the server took larger ones ends a pull that is bounded in bytes.

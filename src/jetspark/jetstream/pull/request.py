@@ -1,0 +1,330 @@
+"""Pull requests: what fetch, the pull buffer, ordered consumers and classic fetch share.
+
+Where a request goes (`PullTarget`), how it is built, which inbox its messages arrive in, how a status ends
+it, and how a receiver leaves without losing messages that are on their way. What to do with the messages
+is for the modules above.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import math
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import suppress
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from jetspark.core.receiver import Receiver
+from jetspark.core.signal import Signal
+from jetspark.errors import ConnectionClosed, Error, UsageError
+from jetspark.jetstream.api import API, CONSUMER_NEXT
+from jetspark.jetstream.message.delivered import JetStreamMsg, give_back
+from jetspark.jetstream.message.status import OnFetch, Status, classify, is_status
+from jetspark.jetstream.model.consumer import AckPolicy
+from jetspark.jetstream.model.requests import PullRequest
+from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
+from jetspark.wire import MsgFrame, encode
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = [
+    "BatchReceiver",
+    "Leftover",
+    "PullReceiver",
+    "PullTarget",
+    "State",
+    "fetch_request",
+    "no_wait_request",
+    "reply_subject",
+    "request_token",
+    "shortened",
+    "size_of",
+]
+
+#: Seconds without a message after which nothing more is on its way from the server.
+_MOMENT: Final = 0.05
+
+_header = attrgetter("header")
+
+
+# --- where requests go
+
+
+class PullTarget(NamedTuple):
+    """The consumer that pull requests go to, and the acknowledgement policy of its messages."""
+
+    connection: Connection
+    subject: str
+    ack_policy: AckPolicy | str
+    #: Prefix of the request's JSON: `+NXT ` when it is sent to an acknowledgement subject.
+    verb: bytes = b""
+
+    @classmethod
+    def of(cls, api: API, stream: str, consumer: str, ack_policy: AckPolicy | str) -> Self:
+        """The target of a consumer. Raises `UsageError` for an invalid name."""
+        return cls(api.connection, api.subject(CONSUMER_NEXT, stream=stream, consumer=consumer), ack_policy)
+
+    @property
+    def settled(self) -> bool:
+        """Whether messages need no acknowledgement."""
+        return self.ack_policy == AckPolicy.NONE
+
+    def check_open(self) -> None:
+        """Raise `ConnectionClosed` when the connection is closed."""
+        if self.connection.closed:
+            raise ConnectionClosed("the connection is closed")
+
+    def send(self, request: PullRequest, reply: bytes) -> None:
+        """Send a request. It belongs to the session: after a reconnect it has to be sent again."""
+        payload = self.verb + request.to_json()
+        self.connection.session.outbox.write_control(encode.pub(self.subject.encode(), reply, payload))
+
+    def messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
+        """The messages that users get."""
+        return list(map(JetStreamMsg, frames, repeat(self.connection), repeat(self.settled)))
+
+    def give_back(self, frames: list[MsgFrame]) -> None:
+        """Return unhandled messages to the server."""
+        give_back(self.connection, self.ack_policy, frames)
+
+
+# --- building requests
+
+
+def fetch_request(
+    max_messages: int | None,
+    max_bytes: int | None,
+    *,
+    expires: float,
+    idle_heartbeat: float | None,
+    group: str | None = None,
+    priority: int | None = None,
+    min_pending: int | None = None,
+    min_ack_pending: int | None = None,
+) -> PullRequest:
+    """A request that waits for messages. Raises `UsageError` for invalid options."""
+    if (max_messages is None) == (max_bytes is None):
+        raise UsageError("give max_messages or max_bytes, one of them")
+    for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} must be at least 1, not {value}")
+    if not 0 < expires < math.inf:
+        raise UsageError(f"expires must be more than 0 seconds, not {expires!r}")
+    if idle_heartbeat is None and expires > 30:
+        idle_heartbeat = default_heartbeat(expires)
+    return PullRequest(
+        batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
+        max_bytes=max_bytes,
+        expires=expires,
+        idle_heartbeat=idle_heartbeat,
+        group=group,
+        priority=priority,
+        min_pending=min_pending,
+        min_ack_pending=min_ack_pending,
+    )
+
+
+def no_wait_request(
+    max_messages: int,
+    *,
+    max_bytes: int | None = None,
+    group: str | None = None,
+    priority: int | None = None,
+) -> PullRequest:
+    """A request for messages that are available now. Raises `UsageError` for invalid options."""
+    if max_messages < 1:
+        raise UsageError(f"max_messages must be at least 1, not {max_messages}")
+    return PullRequest(batch=max_messages, max_bytes=max_bytes, no_wait=True, group=group, priority=priority)
+
+
+def shortened(request: PullRequest, expires: float) -> dict[str, object]:
+    """The changes that let a request expire earlier; the heartbeat must fit into half of the time."""
+    heartbeat = request.idle_heartbeat
+    return {
+        "expires": expires,
+        "idle_heartbeat": min(heartbeat, default_heartbeat(expires)) if heartbeat else None,
+    }
+
+
+# --- inboxes
+
+
+def reply_subject(inbox: bytes, token: int) -> bytes:
+    """The reply subject of one request, in an inbox that serves many."""
+    return b"%b.%d" % (inbox, token)
+
+
+def request_token(status: MsgFrame) -> int:
+    """The token of the request that a status answers; 0 when it has none."""
+    token = status.subject.rpartition(b".")[2]
+    return int(token) if token.isdigit() else 0
+
+
+def size_of(frame: MsgFrame) -> int:
+    """The size of a message as the server counts it."""
+    return len(frame.subject) + len(frame.reply) + len(frame.header) + len(frame.data)
+
+
+# --- receiving
+
+
+class PullReceiver(Receiver):
+    """Receives the messages of pull requests, and leaves without losing any."""
+
+    def __init__(self, target: PullTarget, subject_filter: bytes) -> None:
+        self._session = target.connection.session
+        super().__init__(self._session.new_sid(), subject_filter)
+        self.target = target
+        self._loop = asyncio.get_running_loop()
+        #: When a request was last sent, or a frame last arrived.
+        self._last_seen = 0.0
+
+    async def _withdraw(self) -> None:
+        """Unsubscribe, and return when nothing is on its way any more.
+
+        The server counts messages as delivered before it looks for subscribers, and drops those that are in
+        flight to an inbox that is gone. So the inbox stays while messages arrive: until the request is
+        served, or none came for a moment.
+        """
+        while self._session.attached and self._expecting():
+            moment = self._last_seen + _MOMENT - self._loop.time()
+            if moment <= 0:
+                break
+            await asyncio.sleep(moment)
+        self._session.unsubscribe(self)
+        if self._session.attached:
+            with suppress(Error):  # The connection broke, so nothing is on its way.
+                await self._session.flush(self.target.connection.options.request_timeout)
+        self._session.forget(self)
+
+    def _expecting(self) -> bool:
+        """Whether a request is open."""
+        raise NotImplementedError
+
+
+class Leftover:
+    """Messages that fetches of one consumer received after they had ended; the next fetch returns them."""
+
+    def __init__(self) -> None:
+        self.frames: deque[MsgFrame] = deque()
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    def listen(self, last: Coroutine[object, None, None]) -> None:
+        """A fetch has ended and still listens, until `last` is done."""
+        task = asyncio.get_running_loop().create_task(last)
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    async def settle(self, timeout: float) -> None:
+        """Wait until no fetch adds anything, as a rule for no longer than a round trip."""
+        if self._retiring:
+            await asyncio.wait(self._retiring, timeout=timeout)
+
+    def take(self, max_messages: int, max_bytes: int | None) -> list[MsgFrame]:
+        """Remove and return the oldest messages, within both limits."""
+        taken: list[MsgFrame] = []
+        while self.frames and len(taken) < max_messages:
+            if max_bytes is not None:
+                max_bytes -= size_of(self.frames[0])
+                if max_bytes < 0:
+                    break
+            taken.append(self.frames.popleft())
+        return taken
+
+
+class State(enum.Enum):
+    """Where a request for one batch stands."""
+
+    #: Messages may come, and the caller waits for them.
+    OPEN = enum.auto()
+    #: All messages came, or the server or the connection ended the request.
+    ENDED = enum.auto()
+    #: The caller left; messages may still come.
+    LEFT = enum.auto()
+    #: The caller left, and the request has ended.
+    CLOSED = enum.auto()
+
+
+_ENDED: Final = {State.OPEN: State.ENDED, State.LEFT: State.CLOSED}
+_LEFT: Final = {State.OPEN: State.LEFT, State.ENDED: State.CLOSED}
+
+
+class BatchReceiver(PullReceiver):
+    """Gathers the messages of one batch in an inbox of its own.
+
+    Messages arrive under the subject of the stream and do not say which request they answer. A receiver
+    that leaves before its request ends (cancelled, or past its deadline) listens until the server has seen
+    that; messages that come meanwhile are left over for the next fetch of the same consumer.
+    """
+
+    def __init__(self, target: PullTarget, wanted: int, leftover: Leftover | None) -> None:
+        super().__init__(target, target.connection.new_inbox().encode())
+        self._wanted = wanted
+        # None when there is no next fetch: messages that come too late go back to the server.
+        self._leftover = leftover
+        self._state = State.OPEN
+        self._changed = Signal()
+        #: The messages that came.
+        self.frames: list[MsgFrame] = []
+        #: The error that ended it, if any.
+        self.error: Error | None = None
+
+    # --- for the session
+
+    def deliver(self, frames: list[MsgFrame]) -> None:
+        """Gather messages; a status may end the request. The waiting task is woken only then."""
+        self._last_seen = self._loop.time()
+        if any(map(_header, frames)):
+            frames = self._without_statuses(frames)
+        if self._state is State.LEFT or self._state is State.CLOSED:
+            self._keep(frames)
+            return
+        self.frames += frames
+        if len(self.frames) >= self._wanted:
+            self._finish(None)
+
+    def closed(self, error: Error | None) -> None:
+        """The connection is closed, or the server refused the subscription."""
+        self._finish(error or ConnectionClosed("the connection was closed during a fetch"))
+
+    # --- ending
+
+    def _without_statuses(self, frames: list[MsgFrame]) -> list[MsgFrame]:
+        messages: list[MsgFrame] = []
+        for frame in frames:
+            if is_status(frame):
+                self._on_status(classify(frame.header), len(self.frames) + len(messages))
+            else:
+                messages.append(frame)
+        return messages
+
+    def _on_status(self, status: Status, received: int) -> None:
+        if status.on_fetch is not OnFetch.CONTINUE:
+            self._finish(status.fetch_error(received))
+
+    def _finish(self, error: Error | None) -> None:
+        self._state = _ENDED.get(self._state, self._state)
+        self.error = self.error or error
+        self._changed.wake()
+
+    def _leave(self, unread: list[MsgFrame]) -> None:
+        """Withdraw the request; keep messages that are unread or on their way for the next fetch."""
+        self._state = _LEFT.get(self._state, self._state)
+        self._wanted -= len(self.frames)
+        leftover = Leftover() if self._leftover is None else self._leftover
+        leftover.frames.extendleft(reversed(unread))
+        leftover.listen(self._withdraw())
+
+    def _keep(self, frames: list[MsgFrame]) -> None:
+        self._wanted -= len(frames)
+        if self._leftover is None:
+            self.target.give_back(frames)
+        else:
+            self._leftover.frames.extend(frames)
+
+    def _expecting(self) -> bool:
+        return (self._state is State.OPEN or self._state is State.LEFT) and self._wanted > 0
