@@ -1,22 +1,43 @@
-"""The same nouns and signatures without `await`, on one background loop per process.
+"""The asyncio API without `await`: the same nouns and signatures, on one background event loop per process.
 
     with jetspark.blocking.connect(url) as nc:
         js = nc.jetstream()
 
 Everything can be used from several threads at once. Handlers, callbacks and listeners run in threads of
 their own and may block. After a fork, connect again in the child.
+
+The map, in reading order; each file may import those above it:
+
+    threads/            how threads and the event loop work together; knows none of the nouns
+    mirror              derives blocking methods and docstrings from the asynchronous classes
+    message             twin of core/message and jetstream/message/delivered
+    subscription        twin of core/subscription
+    fetch               fetches that keep their messages when interrupted
+    iterate             twin of jetstream/pull/iterate: `Messages`, `Consuming`
+    consumer, ordered   twins of jetstream/pull/consumer, jetstream/ordered/pull
+    stream              twin of jetstream/manage/stream
+    publisher, atomic   twins of the files of those names in jetstream/publish
+    push_subscription   twin of jetstream/push/subscription
+    pull_subscription   twin of jetstream/subscribe/pull
+    advisories          twin of jetstream/advisories
+    context             twin of jetstream/context
+    connection, connect twins of core/connection and client
+
+tests/rules/test_parity.py compares every class with its twin.
 """
 
-from jetspark.blocking.advisory import Advisories
+from jetspark.blocking.advisories import Advisories
+from jetspark.blocking.atomic import AtomicBatch
 from jetspark.blocking.connect import connect
 from jetspark.blocking.connection import Connection
-from jetspark.blocking.consumer import Consumer, OrderedConsumer
-from jetspark.blocking.consuming import Consuming, Messages
+from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.context import JetStream
+from jetspark.blocking.iterate import Consuming, Messages
 from jetspark.blocking.message import Batch, JetStreamMsg, Msg, ack_all
-from jetspark.blocking.publisher import AtomicBatch, Publisher
-from jetspark.blocking.pull_subscribe import PullSubscription
-from jetspark.blocking.push import PushSubscription
+from jetspark.blocking.ordered import OrderedConsumer
+from jetspark.blocking.publisher import Publisher
+from jetspark.blocking.pull_subscription import PullSubscription
+from jetspark.blocking.push_subscription import PushSubscription
 from jetspark.blocking.stream import Stream
 from jetspark.blocking.subscription import Subscription
 

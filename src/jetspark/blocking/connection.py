@@ -9,8 +9,8 @@ from typing import Self
 
 from jetspark import client as aio
 from jetspark.blocking.context import JetStream
-from jetspark.blocking.message import Msg
-from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.message import blocking_message
+from jetspark.blocking.mirror import calls, mirrors
 from jetspark.blocking.subscription import Callback, Subscription
 from jetspark.blocking.threads.bridge import Bridge
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Statistics
@@ -110,16 +110,7 @@ class Connection:
         )
         return Subscription.open(self._bridge, subscription, callback)
 
-    def request(
-        self,
-        subject: str,
-        data: bytes = b"",
-        *,
-        timeout: float | None = None,
-        headers: HeadersLike | None = None,
-    ) -> Msg:
-        answer = self._bridge.run(self._inner.request(subject, data, timeout=timeout, headers=headers))
-        return Msg(answer._frame, self._bridge)
+    request = calls(aio.Connection.request, blocking_message)
 
     def new_inbox(self) -> str:
         return self._inner.new_inbox()
@@ -133,8 +124,7 @@ class Connection:
     def flush(self, timeout: float | None = None) -> None:
         self._bridge.run(self._flush(timeout))
 
-    def rtt(self, timeout: float | None = None) -> float:
-        return self._bridge.run(self._inner.rtt(timeout))
+    rtt = calls(aio.Connection.rtt)
 
     async def _flush(self, timeout: float | None) -> None:
         seconds = self._inner.options.request_timeout if timeout is None else timeout
@@ -157,8 +147,7 @@ class Connection:
     def close(self) -> None:
         self._bridge.close()
 
-    def wait_closed(self) -> None:
-        self._bridge.run(self._inner.wait_closed())
+    wait_closed = calls(aio.Connection.wait_closed)
 
     def __enter__(self) -> Self:
         return self

@@ -1,31 +1,23 @@
-"""The JetStream context, as blocking programs see it."""
+"""The JetStream context, as blocking programs see it. Twin of `jetstream/context.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from jetspark.blocking.advisory import Advisories
-from jetspark.blocking.consumer import Consumer, OrderedConsumer
-from jetspark.blocking.consuming import Handler
-from jetspark.blocking.mirror import mirrors
-from jetspark.blocking.publisher import AtomicBatch, Publisher
-from jetspark.blocking.pull_subscribe import PullSubscription
-from jetspark.blocking.push import PushSubscription
+from jetspark.blocking.advisories import Advisories
+from jetspark.blocking.atomic import AtomicBatch
+from jetspark.blocking.consumer import Consumer
+from jetspark.blocking.iterate import Handler
+from jetspark.blocking.mirror import calls, iterates, makes, mirrors
+from jetspark.blocking.ordered import OrderedConsumer
+from jetspark.blocking.publisher import Publisher
+from jetspark.blocking.pull_subscription import PullSubscription
+from jetspark.blocking.push_subscription import PushSubscription
 from jetspark.blocking.stream import Stream
-from jetspark.blocking.threads.supply import iterate
 from jetspark.jetstream import context as aio
-from jetspark.jetstream.dead_letters import DeadLetter
-from jetspark.jetstream.manage.consumers import OrderedKeywords
-from jetspark.jetstream.model.advisories import Advisory
 from jetspark.jetstream.model.consumer import ConsumerConfig
-from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo
-from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse
-from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.jetstream.publish.publisher import MAX_BUFFERED_BYTES
 from jetspark.jetstream.push.options import PushKeywords
-from jetspark.wire.headers import HeadersLike
 
 if TYPE_CHECKING:
     from jetspark.blocking.connection import Connection
@@ -54,38 +46,8 @@ class JetStream:
 
     # --- publishing
 
-    def publish(
-        self,
-        subject: str,
-        data: bytes = b"",
-        *,
-        headers: HeadersLike | None = None,
-        msg_id: str | None = None,
-        expected_stream: str | None = None,
-        expected_last_sequence: int | None = None,
-        expected_last_subject_sequence: int | None = None,
-        expected_last_subject_sequence_subject: str | None = None,
-        expected_last_msg_id: str | None = None,
-        ttl: float | Literal["never"] | None = None,
-        timeout: float | None = None,
-        retry_for: float = 15.0,
-    ) -> PubAck:
-        return self._bridge.run(
-            self._inner.publish(
-                subject,
-                data,
-                headers=headers,
-                msg_id=msg_id,
-                expected_stream=expected_stream,
-                expected_last_sequence=expected_last_sequence,
-                expected_last_subject_sequence=expected_last_subject_sequence,
-                expected_last_subject_sequence_subject=expected_last_subject_sequence_subject,
-                expected_last_msg_id=expected_last_msg_id,
-                ttl=ttl,
-                timeout=timeout,
-                retry_for=retry_for,
-            )
-        )
+    publish = calls(aio.JetStream.publish)
+    atomic_batch = makes(aio.JetStream.atomic_batch, AtomicBatch)
 
     def publisher(
         self,
@@ -104,83 +66,34 @@ class JetStream:
         )
         return Publisher(self._bridge, inner)
 
-    def atomic_batch(self, *, timeout: float | None = None, retry_for: float = 15.0) -> AtomicBatch:
-        return AtomicBatch(self._bridge, self._inner.atomic_batch(timeout=timeout, retry_for=retry_for))
-
     # --- streams
 
-    def create_stream(self, config: StreamConfig) -> Stream:
-        return Stream(self._bridge, self._bridge.run(self._inner.create_stream(config)))
-
-    def update_stream(self, config: StreamConfig) -> Stream:
-        return Stream(self._bridge, self._bridge.run(self._inner.update_stream(config)))
-
-    def create_or_update_stream(self, config: StreamConfig) -> Stream:
-        return Stream(self._bridge, self._bridge.run(self._inner.create_or_update_stream(config)))
-
-    def get_stream(self, name: str) -> Stream:
-        return Stream(self._bridge, self._bridge.run(self._inner.get_stream(name)))
-
-    def delete_stream(self, name: str) -> None:
-        self._bridge.run(self._inner.delete_stream(name))
-
-    def streams(self, subject: str | None = None) -> Iterator[StreamInfo]:
-        return iterate(self._bridge.portal, self._inner.streams(subject))
-
-    def stream_names(self, subject: str | None = None) -> Iterator[str]:
-        return iterate(self._bridge.portal, self._inner.stream_names(subject))
-
-    def stepdown_stream_leader(self, name: str, *, placement: Placement | None = None) -> None:
-        self._bridge.run(self._inner.stepdown_stream_leader(name, placement=placement))
-
-    def account_info(self) -> AccountInfo:
-        return self._bridge.run(self._inner.account_info())
+    create_stream = calls(aio.JetStream.create_stream, Stream)
+    update_stream = calls(aio.JetStream.update_stream, Stream)
+    create_or_update_stream = calls(aio.JetStream.create_or_update_stream, Stream)
+    get_stream = calls(aio.JetStream.get_stream, Stream)
+    delete_stream = calls(aio.JetStream.delete_stream)
+    streams = iterates(aio.JetStream.streams)
+    stream_names = iterates(aio.JetStream.stream_names)
+    stepdown_stream_leader = calls(aio.JetStream.stepdown_stream_leader)
+    account_info = calls(aio.JetStream.account_info)
 
     # --- consumers
 
-    def create_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
-        return Consumer(self._bridge, self._bridge.run(self._inner.create_consumer(stream, config)))
-
-    def update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
-        return Consumer(self._bridge, self._bridge.run(self._inner.update_consumer(stream, config)))
-
-    def create_or_update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
-        return Consumer(self._bridge, self._bridge.run(self._inner.create_or_update_consumer(stream, config)))
-
-    def get_consumer(self, stream: str, name: str) -> Consumer:
-        return Consumer(self._bridge, self._bridge.run(self._inner.get_consumer(stream, name)))
-
-    def consumer_info(self, stream: str, name: str) -> ConsumerInfo:
-        return self._bridge.run(self._inner.consumer_info(stream, name))
-
-    def delete_consumer(self, stream: str, name: str) -> None:
-        self._bridge.run(self._inner.delete_consumer(stream, name))
-
-    def consumers(self, stream: str) -> Iterator[ConsumerInfo]:
-        return iterate(self._bridge.portal, self._inner.consumers(stream))
-
-    def consumer_names(self, stream: str) -> Iterator[str]:
-        return iterate(self._bridge.portal, self._inner.consumer_names(stream))
-
-    def pause_consumer(self, stream: str, name: str, until: datetime | float) -> PauseResponse:
-        return self._bridge.run(self._inner.pause_consumer(stream, name, until))
-
-    def resume_consumer(self, stream: str, name: str) -> PauseResponse:
-        return self._bridge.run(self._inner.resume_consumer(stream, name))
-
-    def reset_consumer(self, stream: str, name: str, sequence: int | None = None) -> ResetResponse:
-        return self._bridge.run(self._inner.reset_consumer(stream, name, sequence))
-
-    def unpin_consumer(self, stream: str, name: str, group: str) -> None:
-        self._bridge.run(self._inner.unpin_consumer(stream, name, group))
-
-    def stepdown_consumer_leader(self, stream: str, name: str, *, placement: Placement | None = None) -> None:
-        self._bridge.run(self._inner.stepdown_consumer_leader(stream, name, placement=placement))
-
-    def ordered_consumer(self, stream: str, **options: Unpack[OrderedKeywords]) -> OrderedConsumer:
-        return OrderedConsumer(
-            self._bridge, self._bridge.run(self._inner.ordered_consumer(stream, **options))
-        )
+    create_consumer = calls(aio.JetStream.create_consumer, Consumer)
+    update_consumer = calls(aio.JetStream.update_consumer, Consumer)
+    create_or_update_consumer = calls(aio.JetStream.create_or_update_consumer, Consumer)
+    get_consumer = calls(aio.JetStream.get_consumer, Consumer)
+    consumer_info = calls(aio.JetStream.consumer_info)
+    delete_consumer = calls(aio.JetStream.delete_consumer)
+    consumers = iterates(aio.JetStream.consumers)
+    consumer_names = iterates(aio.JetStream.consumer_names)
+    pause_consumer = calls(aio.JetStream.pause_consumer)
+    resume_consumer = calls(aio.JetStream.resume_consumer)
+    reset_consumer = calls(aio.JetStream.reset_consumer)
+    unpin_consumer = calls(aio.JetStream.unpin_consumer)
+    stepdown_consumer_leader = calls(aio.JetStream.stepdown_consumer_leader)
+    ordered_consumer = calls(aio.JetStream.ordered_consumer, OrderedConsumer)
 
     # --- subscribing
 
@@ -215,43 +128,10 @@ class JetStream:
         )
         return PushSubscription.open(self._bridge, subscribing, callback)  # type: ignore[arg-type]
 
-    def pull_subscribe(
-        self,
-        subject: str = "",
-        durable: str | None = None,
-        *,
-        stream: str | None = None,
-        consumer: str | None = None,
-        config: ConsumerConfig | None = None,
-    ) -> PullSubscription:
-        inner = self._inner.pull_subscribe(subject, durable, stream=stream, consumer=consumer, config=config)
-        return PullSubscription(self._bridge, self._bridge.run(inner))
+    pull_subscribe = calls(aio.JetStream.pull_subscribe, PullSubscription)
 
     # --- advisories
 
-    def advisories(
-        self,
-        kinds: Iterable[str | type[Advisory]] | None = None,
-        *,
-        stream: str | None = None,
-        consumer: str | None = None,
-    ) -> Advisories:
-        inner = self._inner.advisories(kinds, stream=stream, consumer=consumer)
-        return Advisories(self._bridge, inner)
-
-    def create_advisory_stream(
-        self, name: str = "ADVISORIES", *, max_age: float = aio.WEEK, num_replicas: int | None = None
-    ) -> Stream:
-        return Stream(
-            self._bridge,
-            self._bridge.run(
-                self._inner.create_advisory_stream(name, max_age=max_age, num_replicas=num_replicas)
-            ),
-        )
-
-    def dead_letters(
-        self, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
-    ) -> Iterator[DeadLetter]:
-        return iterate(
-            self._bridge.portal, self._inner.dead_letters(stream, consumer, since=since, follow=follow)
-        )
+    advisories = makes(aio.JetStream.advisories, Advisories)
+    create_advisory_stream = calls(aio.JetStream.create_advisory_stream, Stream)
+    dead_letters = iterates(aio.JetStream.dead_letters)

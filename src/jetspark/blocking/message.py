@@ -18,7 +18,7 @@ from jetspark.wire.headers import HeadersLike
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge
 
-__all__ = ["Batch", "JetStreamMsg", "Msg", "ack_all", "blocking_messages"]
+__all__ = ["Batch", "JetStreamMsg", "Msg", "ack_all", "blocking_message", "blocking_messages"]
 
 
 @mirrors(core.Msg)
@@ -107,8 +107,13 @@ def ack_all(messages: Iterable[JetStreamMsg]) -> None:
             message._settled = True
 
 
+def blocking_message(bridge: Bridge, message: core.Msg) -> Msg:
+    """Return the same message for blocking programs."""
+    return Msg(message._frame, bridge)
+
+
 def blocking_messages(bridge: Bridge, messages: Sequence[aio.JetStreamMsg]) -> list[JetStreamMsg]:
-    """The same messages, of one consumer, for blocking programs."""
+    """Return the same messages, all of one consumer, for blocking programs."""
     settled = bool(messages) and messages[0]._settled
     frames = [message._frame for message in messages]
     return list(map(JetStreamMsg, frames, repeat(bridge), repeat(settled)))

@@ -1,29 +1,94 @@
-"""Documentation is written once, on the asynchronous classes. Here it is put on the blocking ones."""
+"""Derives blocking methods and docstrings from the asynchronous classes, so that both are written once.
+
+A class that delegates has two attributes: `_inner`, its asynchronous twin, and `_bridge`, which runs
+coroutines in the loop. `calls`, `iterates` and `makes` turn a method of the twin into a blocking one with the
+same parameters, for mypy and editors too. `mirrors` copies docstrings. Methods that need threads of their own
+are written by hand, as are properties, which type checkers cannot derive.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
-__all__ = ["WORDS", "mirrors", "plain_doc"]
+from jetspark.blocking.threads.supply import iterate
 
+if TYPE_CHECKING:
+    from jetspark.blocking.threads.bridge import Bridge
+
+__all__ = ["WORDS", "calls", "iterates", "makes", "mirrors", "plain_doc", "twin"]
+
+A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 #: Words of asyncio, and the same for threads.
 WORDS: Final = (("async with", "with"), ("async for", "for"), ("await ", ""), ("cancelled", "interrupted"))
 #: A sentence that holds for asyncio alone. The blocking docstrings leave it out.
-_ASYNCIO_ONLY: Final = re.compile(r"\s*With asyncio, [^.]*\.")
+_ASYNCIO_ONLY: Final = re.compile(r"\s*With asyncio,[^.]*\.")
 
 
-def plain_doc(text: str | None) -> str | None:
-    """Return a docstring of the asynchronous API in the words of the blocking one."""
-    if text is not None:
-        text = _ASYNCIO_ONLY.sub("", text)
-        for asynchronous, blocking in WORDS:
-            text = text.replace(asynchronous, blocking)
-    return text
+@overload
+def calls(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]: ...
+
+
+@overload
+def calls(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], result: Callable[[Bridge, R], T]
+) -> Callable[Concatenate[Any, P], T]: ...
+
+
+def calls(method: Callable[..., Any], result: Callable[[Bridge, Any], Any] | None = None) -> Any:
+    """Run a coroutine method in the loop and wait for it; `result` makes its result a blocking object."""
+    if result is None:
+
+        def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return self._bridge.run(method(self._inner, *args, **kwargs))
+    else:
+
+        def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return result(self._bridge, self._bridge.run(method(self._inner, *args, **kwargs)))
+
+    return twin(method, call)
+
+
+def makes(
+    method: Callable[Concatenate[A, P], R], result: Callable[[Bridge, R], T]
+) -> Callable[Concatenate[Any, P], T]:
+    """Call a plain method and make a blocking object of what it returns."""
+
+    def make(self: Any, /, *args: Any, **kwargs: Any) -> T:
+        return result(self._bridge, method(self._inner, *args, **kwargs))
+
+    return twin(method, make)
+
+
+def iterates(
+    method: Callable[Concatenate[A, P], AsyncIterator[T]],
+) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """Read an asynchronous iterator as a plain one."""
+
+    def read(self: Any, /, *args: Any, **kwargs: Any) -> Iterator[T]:
+        return iterate(self._bridge.portal, method(self._inner, *args, **kwargs))
+
+    return twin(method, read)
+
+
+def twin(method: Callable[..., Any], function: F) -> F:
+    """Give a blocking function the name, signature and docstring of its asynchronous method."""
+    signature = inspect.signature(method)
+    result = re.sub(r"\bAsyncIterator\b", "Iterator", str(signature.return_annotation))
+    function.__name__ = method.__name__
+    function.__qualname__ = method.__qualname__
+    function.__doc__ = plain_doc(method.__doc__)
+    function.__signature__ = signature.replace(return_annotation=result)  # type: ignore[attr-defined]
+    return function
 
 
 def mirrors(source: object) -> Callable[[T], T]:
@@ -34,8 +99,21 @@ def mirrors(source: object) -> Callable[[T], T]:
             target.__doc__ = plain_doc(source.__doc__)
         if inspect.isclass(target):
             for name, member in list(vars(target).items()):
-                if (inspect.isfunction(member) or isinstance(member, property)) and member.__doc__ is None:
+                if inspect.isfunction(member):
+                    member.__module__ = target.__module__
+                elif not isinstance(member, property):
+                    continue
+                if member.__doc__ is None:
                     member.__doc__ = plain_doc(getattr(getattr(source, name, None), "__doc__", None))
         return target
 
     return decorate
+
+
+def plain_doc(text: str | None) -> str | None:
+    """Return a docstring of the asynchronous API in the words of the blocking one."""
+    if text is not None:
+        text = _ASYNCIO_ONLY.sub("", text)
+        for asynchronous, blocking in WORDS:
+            text = text.replace(asynchronous, blocking)
+    return text

@@ -8,10 +8,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
-from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.mirror import calls, mirrors
 from jetspark.errors import Error, OutboundBufferFull, Timeout
 from jetspark.jetstream.model.requests import PubAck
-from jetspark.jetstream.publish import atomic as aio_batch
 from jetspark.jetstream.publish import publisher as aio
 from jetspark.jetstream.publish.headers import Expectations
 from jetspark.wire.headers import HeadersLike
@@ -19,7 +18,7 @@ from jetspark.wire.headers import HeadersLike
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge
 
-__all__ = ["AtomicBatch", "Publisher"]
+__all__ = ["Publisher"]
 
 
 class _Acknowledgement(Future[PubAck]):
@@ -119,11 +118,8 @@ class Publisher:
             self._bridge.run(self._room())
         return self.publish(subject, data, headers=headers, msg_id=msg_id, **expectations)
 
-    def flush(self, timeout: float | None = None) -> None:
-        self._bridge.run(self._inner.flush(timeout))
-
-    def close(self) -> None:
-        self._bridge.run(self._inner.close())
+    flush = calls(aio.Publisher.flush)
+    close = calls(aio.Publisher.close)
 
     def __enter__(self) -> Self:
         return self
@@ -175,40 +171,3 @@ class Publisher:
                 f"no room in the window of {window.max_pending} messages within {self._inner._timeout} s",
                 hint="The server does not acknowledge, or the connection is down",
             )
-
-
-@mirrors(aio_batch.AtomicBatch)
-class AtomicBatch:
-    def __init__(self, bridge: Bridge, inner: aio_batch.AtomicBatch) -> None:
-        self._bridge = bridge
-        self._inner = inner
-
-    @property
-    def ack(self) -> PubAck | None:
-        """The acknowledgement of the batch; None until it is committed."""
-        return self._inner.ack
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    def add(
-        self,
-        subject: str,
-        data: bytes = b"",
-        *,
-        headers: HeadersLike | None = None,
-        msg_id: str | None = None,
-        **expectations: Unpack[Expectations],
-    ) -> None:
-        self._inner.add(subject, data, headers=headers, msg_id=msg_id, **expectations)
-
-    def commit(self) -> PubAck:
-        return self._bridge.run(self._inner.commit())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bridge.run(self._inner.__aexit__(kind, error, trace))

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from jetspark.blocking.message import Msg
-from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.mirror import calls, mirrors
 from jetspark.blocking.threads.supply import Supply
 from jetspark.blocking.threads.worker import plain
 from jetspark.core import subscription as aio
@@ -164,8 +164,7 @@ class Subscription:
             self._supply.stop()
         self._bridge.run(self._inner.unsubscribe())
 
-    def drain(self) -> None:
-        self._bridge.run(self._inner.drain())
+    drain = calls(aio.Subscription.drain)
 
     def __enter__(self) -> Self:
         return self

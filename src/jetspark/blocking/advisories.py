@@ -1,11 +1,11 @@
-"""Advisories, as blocking programs see them."""
+"""Advisories, as blocking programs see them. Twin of `jetstream/advisories.py`."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.mirror import calls, mirrors
 from jetspark.jetstream import advisories as aio
 from jetspark.jetstream.model.advisories import Advisory
 
@@ -47,5 +47,4 @@ class Advisories:
             raise StopIteration
         return event
 
-    def next(self, timeout: float | None = None) -> Advisory | None:
-        return self._bridge.run(self._inner.next(timeout))
+    next = calls(aio.Advisories.next)

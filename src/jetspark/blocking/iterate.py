@@ -1,4 +1,7 @@
-"""What blocking programs hold while a consume runs: an iterator, or threads that call a handler."""
+"""Endless reading in blocking programs: an iterator, or threads that call a handler.
+
+Twin of `jetstream/pull/iterate.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,23 @@ from jetspark.jetstream.pull import iterate as aio
 
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge
+    from jetspark.jetstream.ordered.pull import OrderedConsumer
+    from jetspark.jetstream.pull.buffer import OnError
+    from jetspark.jetstream.pull.consumer import Consumer
+    from jetspark.jetstream.pull.options import PullKeywords
 
-__all__ = ["Consuming", "Handler", "Messages"]
+__all__ = ["Consuming", "Handler", "Messages", "open_messages"]
 
 #: A plain function that handles one message, in a thread of the consume.
 Handler: TypeAlias = Callable[[JetStreamMsg], object]
+
+
+def open_messages(
+    bridge: Bridge, consumer: Consumer | OrderedConsumer, on_error: OnError | None, options: PullKeywords
+) -> aio.Messages:
+    """Call `messages` of an asynchronous consumer in the loop, with `on_error` called in a thread."""
+    listener = None if on_error is None else bridge.aside("on_error", on_error)
+    return bridge.portal.call(consumer.messages, on_error=listener, **options)
 
 
 @mirrors(aio.Messages)

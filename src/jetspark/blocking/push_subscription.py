@@ -6,11 +6,10 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Final, cast
 
 from jetspark.blocking.message import JetStreamMsg, Msg
-from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.mirror import calls, mirrors
 from jetspark.blocking.subscription import Callback, Subscription
 from jetspark.blocking.threads.supply import Supply
 from jetspark.core import subscription
-from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.push import subscription as aio
 from jetspark.wire import MsgFrame
 
@@ -40,8 +39,8 @@ class PushSubscription(Subscription):
     def consumer_name(self) -> str:
         return self._push.consumer_name
 
-    def consumer_info(self) -> ConsumerInfo:
-        return self._bridge.run(self._push.consumer_info())
+    consumer_info = calls(aio.PushSubscription.consumer_info)
+    drain = calls(aio.PushSubscription.drain)
 
     def __repr__(self) -> str:
         return repr(self._push)
@@ -59,9 +58,6 @@ class PushSubscription(Subscription):
             # Not before: the server would deliver it again, to this one.
             unread, self._unread = self._unread, []
             self._bridge.portal.post(self._push.give_back, unread)
-
-    def drain(self) -> None:
-        super().drain()
 
     async def _take(self, timeout: float | None) -> list[Msg]:
         frames = await self._push.take(_CHUNK, timeout)

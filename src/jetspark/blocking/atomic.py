@@ -1,0 +1,53 @@
+"""The atomic batch, as blocking programs see it. Twin of `jetstream/publish/atomic.py`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from jetspark.blocking.mirror import calls, mirrors
+from jetspark.jetstream.model.requests import PubAck
+from jetspark.jetstream.publish import atomic as aio
+from jetspark.jetstream.publish.headers import Expectations
+from jetspark.wire.headers import HeadersLike
+
+if TYPE_CHECKING:
+    from jetspark.blocking.threads.bridge import Bridge
+
+__all__ = ["AtomicBatch"]
+
+
+@mirrors(aio.AtomicBatch)
+class AtomicBatch:
+    def __init__(self, bridge: Bridge, inner: aio.AtomicBatch) -> None:
+        self._bridge = bridge
+        self._inner = inner
+
+    @property
+    def ack(self) -> PubAck | None:
+        """The acknowledgement of the batch; None until it is committed."""
+        return self._inner.ack
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def add(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        headers: HeadersLike | None = None,
+        msg_id: str | None = None,
+        **expectations: Unpack[Expectations],
+    ) -> None:
+        self._inner.add(subject, data, headers=headers, msg_id=msg_id, **expectations)
+
+    commit = calls(aio.AtomicBatch.commit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bridge.run(self._inner.__aexit__(kind, error, trace))
