@@ -22,12 +22,12 @@ def reader(request: pytest.FixtureRequest, spark: SparkSession) -> Any:
 
 def test_bad_options_fail_when_a_stream_is_loaded(reader: Any) -> None:
     for options, said in (
-        ({}, "option stream is missing"),
+        ({}, "missing option stream"),
         ({"stream": "ORDERS", "failOnDataLoss": "maybe"}, "option failOnDataLoss must be true or false"),
         ({"stream": "ORDERS", "minPartitions": "0"}, "option minPartitions must be a whole number"),
         ({"stream": "ORDERS", "startingPositon": "latest"}, "Did you mean startingPosition?"),
         ({"stream": "ORDERS", "consumer": "worker"}, "unknown option 'consumer'"),
-        ({"stream": "ORDERS", "servers": "nats://me:s3cret@host"}, "servers must not hold a user"),
+        ({"stream": "ORDERS", "servers": "nats://me:s3cret@host"}, "servers must not contain a user"),
     ):
         message = error_of(reader().options(**options).load)
         assert said in message

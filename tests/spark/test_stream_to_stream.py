@@ -123,9 +123,7 @@ def test_no_message_is_lost_or_doubled_when_the_driver_is_killed_three_times(
     ledger.verify(complete=True, ordered=False)
 
     # The batch that the last one had not finished was tried again, and rows of it were there.
-    lines = re.findall(
-        r"INFO jetspark: batch (\d+) wrote (\d+) rows, (\d+) of them were there, in \S+ s", said
-    )
+    lines = re.findall(r"INFO jetspark: batch (\d+) wrote (\d+) rows \((\d+) already stored\) in \S+ s", said)
     assert int(lines[0][2]) > 0
     assert all(0 <= int(there) <= int(rows) for _, rows, there in lines)
     assert (

@@ -78,7 +78,7 @@ def _connect(options: ConnectionOptions, backoff: Backoff) -> ProcessConnection:
         try:
             return ProcessConnection(options)
         except (ConnectionError, Timeout) as error:
-            # `transient` is about an open connection; while none is, every refusal but this may pass.
+            # A server that starts refuses connections in many ways; only TLS errors last.
             wait = None if isinstance(error, TLSError) else backoff.next_wait()
             if wait is None:
                 raise

@@ -1,7 +1,7 @@
-"""The options of `format("jetstream")`: one table, read in one place, bad ones refused by name. Pure.
+"""The options of `format("jetstream")`: one table, parsed and validated in one place. Pure.
 
-Spark hands options over as text and in lower case. What is read from them is typed, hashable and can be
-pickled; secrets are no part of its repr.
+Spark passes options as text, with lower-case names. The parsed options are typed, hashable and picklable, and
+their repr shows no secrets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ConnectionOptions", "PositionOption", "SourceOptions", "Use", "parse
 
 
 class Use(enum.Flag):
-    """What an option is for."""
+    """Where an option applies."""
 
     BATCH = enum.auto()
     STREAM = enum.auto()
@@ -34,8 +34,8 @@ class Use(enum.Flag):
     ALL = READ | WRITE
 
 
-#: What users call it.
-_CALLED: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "write and writeStream"}
+#: The names of the uses in Spark's API.
+_API_NAMES: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "write and writeStream"}
 
 
 #: `earliest`, `latest`, or sequences by stream.
@@ -44,7 +44,7 @@ PositionOption: TypeAlias = str | tuple[tuple[str, int], ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """How to connect. Paths are those of the machine that connects."""
+    """How to connect. Paths are resolved on the machine that connects."""
 
     servers: tuple[str, ...] = (DEFAULT_URL,)
     credentials_file: str | None = None
@@ -82,33 +82,33 @@ class SourceOptions:
     publish_mode: str = "async"
     msg_id_prefix: str = ""
     min_duplicate_window: float = 120.0
-    #: The names of the options that were given, as the table spells them.
+    #: The names of the options that the user set, as the table spells them.
     given: tuple[str, ...] = ()
 
     def check_use(self, use: Use) -> None:
-        """Raise `UsageError` for options that have no effect on what is done with them."""
+        """Raise `UsageError` for options that do not apply to a use."""
         for name in self.given:
             suits = _BY_NAME[name.lower()].use
             if use not in suits:
-                others = " and ".join(called for each, called in _CALLED.items() if each in suits)
+                others = " and ".join(name for each, name in _API_NAMES.items() if each in suits)
                 raise UsageError(
-                    f"option {name} is for {others}, not for {_CALLED[use]}", hint="Leave it out"
+                    f"option {name} is for {others}, not for {_API_NAMES[use]}", hint="Remove it"
                 )
 
 
-# --- how the text of an option is read; the error says what is accepted
+# --- parsers of an option's text; a `ValueError` says what is accepted
 
 
 def _text(text: str) -> str:
     if not text.strip():
-        raise ValueError("text")
+        raise ValueError("non-empty text")
     return text.strip()
 
 
 def _listed(text: str) -> tuple[str, ...]:
     parts = tuple(part.strip() for part in text.split(","))
     if not all(parts) or len(set(parts)) != len(parts):
-        raise ValueError("one name, or several with commas between them, each once")
+        raise ValueError("one name, or several separated by commas, each once")
     return parts
 
 
@@ -125,7 +125,7 @@ def _subjects(text: str) -> tuple[str, ...]:
         check_filter(subject)
         for other in subjects[:index]:
             if subjects_overlap(subject, other):
-                raise ValueError(f"filters that do not overlap, and {other!r} and {subject!r} do")
+                raise ValueError(f"filters that do not overlap; {other!r} and {subject!r} do")
     return subjects
 
 
@@ -134,7 +134,7 @@ def _servers(text: str) -> tuple[str, ...]:
     for server in parse_servers(urls):
         if server.user is not None or server.password is not None:
             raise UsageError(
-                "servers must not hold a user, password or token: Spark shows it in plans and event logs",
+                "servers must not contain a user, password or token: Spark shows it in plans and event logs",
                 hint="Use the options credentialsFile, user and password, or token",
             )
     return urls
@@ -160,8 +160,8 @@ def _time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("a time as ISO 8601 has it, such as 2026-01-31T12:00:00Z") from None
-    # Without a time zone it is UTC, whatever the machine: driver and executors may differ.
+        raise ValueError("an ISO 8601 time, such as 2026-01-31T12:00:00Z") from None
+    # The default time zone is UTC, not the local one: driver and executors may differ.
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
@@ -207,11 +207,6 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _prefix(text: str) -> str:
-    check_subject(text.strip())
-    return text.strip()
-
-
 def _id_prefix(text: str) -> str:
     return check_msg_id("a prefix", text.strip())
 
@@ -220,7 +215,7 @@ def _id_prefix(text: str) -> str:
 class _Option:
     name: str
     field: str
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     use: Use = Use.ALL
     of_connection: bool = False
 
@@ -236,7 +231,7 @@ _TABLE: Final = (
     _Option("tlsCertFile", "tls_cert_file", _text, of_connection=True),
     _Option("tlsKeyFile", "tls_key_file", _text, of_connection=True),
     _Option("domain", "domain", _name, of_connection=True),
-    _Option("apiPrefix", "api_prefix", _prefix, of_connection=True),
+    _Option("apiPrefix", "api_prefix", _subject, of_connection=True),
     _Option("stream", "stream", _streams),
     _Option("subjects", "subjects", _subjects, Use.READ),
     _Option("startingPosition", "starting_position", _position, Use.READ),
@@ -257,14 +252,14 @@ _TABLE: Final = (
     _Option("minDuplicateWindow", "min_duplicate_window", _seconds, Use.WRITE),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
-#: Options of `writeStream` itself, which Spark hands on.
+#: Options of `writeStream` itself, which Spark passes on.
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
-#: Not shown in errors. A URL may hold a password, though it should not.
+#: Not shown in errors. A URL may contain a password, though it should not.
 _SECRETS: Final = ("password", "token", "servers")
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Read what Spark was given. Raises `UsageError`, which names the option and what it accepts."""
+    """Parse options. Raises `UsageError`, which names the option and what it accepts."""
     values: dict[str, Any] = {}
     connection: dict[str, Any] = {}
     given: list[str] = []
@@ -275,16 +270,16 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         if option is None:
             raise _unknown(key)
         given.append(option.name)
-        (connection if option.of_connection else values)[option.field] = _read(option, text)
+        (connection if option.of_connection else values)[option.field] = _parse(option, text)
     parsed = SourceOptions(connection=ConnectionOptions(**connection), given=tuple(sorted(given)), **values)
     _check_connection(parsed.connection)
     _check_bounds(parsed)
     return parsed
 
 
-def _read(option: _Option, text: str) -> object:
+def _parse(option: _Option, text: str) -> object:
     try:
-        return option.read(text)
+        return option.parse(text)
     except UsageError as error:
         raise UsageError(f"option {option.name}: {error.args[0]}", hint=error.hint) from None
     except ValueError as error:
@@ -296,13 +291,13 @@ def _unknown(key: str) -> UsageError:
     if key.lower() == "path":
         return UsageError("load() takes no path", hint='Name the stream: .option("stream", "ORDERS").load()')
     near = difflib.get_close_matches(key.lower(), _BY_NAME, n=1)
-    meant = f"Did you mean {_BY_NAME[near[0]].name}? " if near else ""
+    suggestion = f"Did you mean {_BY_NAME[near[0]].name}? " if near else ""
     names = ", ".join(option.name for option in _TABLE)
-    return UsageError(f"unknown option {key!r}", hint=f"{meant}There are: {names}")
+    return UsageError(f"unknown option {key!r}", hint=f"{suggestion}The options are: {names}")
 
 
 def _check_connection(connection: ConnectionOptions) -> None:
-    """Let the connection's own options say what does not go together, in the names of this table."""
+    """Validate with the connection's own options, and translate their errors to the names of this table."""
     fields = {field: value for field, value in vars(connection).items() if field not in _NOT_CORE}
     nkey = fields.pop("nkey_secret_file")
     try:
@@ -328,7 +323,7 @@ def _check_bounds(options: SourceOptions) -> None:
             unknown = [name for name, _ in position if not stream_matches(name, options.stream)]
             if unknown:
                 raise UsageError(
-                    f"option {bound}Position names {', '.join(unknown)}, which option stream does not"
+                    f"option {bound}Position names {', '.join(unknown)}, which option stream does not include"
                 )
     start, end = options.starting_timestamp, options.ending_timestamp
     if start and end and start > end:
@@ -336,11 +331,11 @@ def _check_bounds(options: SourceOptions) -> None:
 
 
 def stream_matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether option `stream` means this stream: it has its name, or a pattern with `*` that fits."""
-    return any(_fits(name, pattern) for pattern in patterns)
+    """Whether a stream has one of these names, or matches one of these patterns with `*`."""
+    return any(_matches(name, pattern) for pattern in patterns)
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _matches(name: str, pattern: str) -> bool:
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern

@@ -1,4 +1,4 @@
-"""What a row of `format("jetstream")` is made of, in Spark's words; `jetspark.arrow` says it in Arrow's."""
+"""The columns of a read as Spark types; `jetspark.arrow` has the same as Arrow types."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def read_schema(*, headers: bool) -> StructType:
 
 
 def check_schema(given: StructType, *, headers: bool) -> None:
-    """Raise `UsageError` for a schema of the user's own."""
+    """Raise `UsageError` for any other schema."""
     if given != read_schema(headers=headers):
         raise UsageError(
-            f"the schema of a stream is fixed, {given.simpleString()} is not it",
-            hint="Leave .schema(...) out and select or cast the columns that you need",
+            f"the schema of a stream is fixed and cannot be {given.simpleString()}",
+            hint="Remove .schema(...), and select or cast columns instead",
         )

@@ -1,4 +1,4 @@
-"""`format("jetstream")`: what Spark makes of its name and options."""
+"""`format("jetstream")`: the entry point, which makes a reader or a writer out of the options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["JetStreamDataSource"]
 class JetStreamDataSource(DataSource):
     """NATS JetStream as a source and a sink of Spark.
 
-    Spark finds it by itself, as `format("jetstream")`, where jetspark is installed. Where it does not:
+    Spark discovers `format("jetstream")` where jetspark is installed. Elsewhere, register it:
     `spark.dataSource.register(JetStreamDataSource)`.
     """
 
@@ -32,8 +32,8 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        """The columns of a read; `includeHeaders` decides about one of them."""
-        self._readable()
+        """The columns of a read; `headers` depends on the option `includeHeaders`."""
+        self._require_stream()
         return read_schema(headers=self._parsed.include_headers)
 
     def reader(self, schema: StructType) -> JetStreamReader:
@@ -50,21 +50,21 @@ class JetStreamDataSource(DataSource):
         return JetStreamWriter(self._parsed, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
-        """For `df.writeStream`. Spark says `overwrite` for the output mode complete."""
+        """For `df.writeStream`. Spark sets `overwrite` for the output mode complete."""
         self._parsed.check_use(Use.WRITE)
         if overwrite:
             raise UsageError("a stream cannot be overwritten", hint='Use outputMode("append")')
         return JetStreamStreamWriter(self._parsed, schema)
 
-    def _readable(self) -> None:
+    def _require_stream(self) -> None:
         if not self._parsed.stream:
             raise UsageError(
-                "option stream is missing",
-                hint='Say what to read: .option("stream", "ORDERS"); also several with commas, or with *',
+                "missing option stream",
+                hint='Name the streams to read: .option("stream", "ORDERS"), or "A,B", or "ORDERS-*"',
             )
 
     def _checked(self, schema: StructType, use: Use) -> SourceOptions:
-        self._readable()
+        self._require_stream()
         self._parsed.check_use(use)
         check_schema(schema, headers=self._parsed.include_headers)
         return self._parsed

@@ -112,11 +112,11 @@ MISTAKES = {
     "server": (
         '"nats://127.0.0.1:4222"',
         '"nats://me:hush@host"',
-        "line 6, source.servers: servers must not hold a",
+        "line 6, source.servers: servers must not contain a",
     ),
     "stream": ('"LOGS", ', '"LO GS", ', "line 7, source.stream: "),
     "overlap": ('["logs.>"]', '["logs.>", "logs.a"]', "line 8, source.subjects: must be filters that do not"),
-    "start": ("{ LOGS = 12 }", '"tomorrow"', "line 9, source.start: must be a time"),
+    "start": ("{ LOGS = 12 }", '"tomorrow"', "line 9, source.start: must be an ISO 8601 time"),
     "start-of-another": ("{ LOGS = 12 }", "{ OTHER = 12 }", "line 9, source.start: "),
     "no-file": (
         "[parse]",
@@ -184,7 +184,7 @@ MISTAKES = {
     "empty-password": (
         "[parse]",
         'user = "me"\npassword_file = "empty"\n[parse]',
-        "line 13, source.password_file: must be text",
+        "line 13, source.password_file: must be non-empty text",
     ),
     "internal-name": ("minute =", "_reason =", "line 16, columns._reason: '_reason' must be letters"),
     "internal-group": (

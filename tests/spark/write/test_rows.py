@@ -50,9 +50,9 @@ ACCEPTED: list[dict[str, DataType]] = [
 BAD_DATA = "column data must be string or binary, not"
 BAD_HEADERS = "column headers must be map<string,string> or map<string,array<string>>, not"
 REFUSED: list[tuple[dict[str, DataType], str]] = [
-    ({}, "column data is missing among no columns"),
-    ({"subject": TEXT}, "column data is missing among subject"),
-    ({"Data": TEXT}, "column data is missing among Data"),
+    ({}, "missing column data; the columns are none"),
+    ({"subject": TEXT}, "missing column data; the columns are subject"),
+    ({"Data": TEXT}, "missing column data; the columns are Data"),
     ({"data": NUMBER}, f"{BAD_DATA} bigint"),
     ({"data": StructType([StructField("a", TEXT)])}, f"{BAD_DATA} struct<a:string>"),
     ({"data": ArrayType(BYTES)}, f"{BAD_DATA} array<binary>"),
@@ -67,8 +67,14 @@ REFUSED: list[tuple[dict[str, DataType], str]] = [
     ({"data": TEXT, "headers": MapType(TEXT, BYTES)}, f"{BAD_HEADERS} map<string,binary>"),
     ({"data": TEXT, "headers": MapType(TEXT, ArrayType(BYTES))}, f"{BAD_HEADERS} map<string,array<binary>>"),
     ({"data": TEXT, "headers": ArrayType(TEXT)}, f"{BAD_HEADERS} array<string>"),
-    ({"data": TEXT, "key": TEXT}, "column key is none of data, subject, headers, msg_id, and would be lost"),
-    ({"data": TEXT, "Subject": TEXT}, "column Subject is none of data, subject"),
+    (
+        {"data": TEXT, "key": TEXT},
+        "unknown column key: its values would be lost; known are data, subject, headers, msg_id",
+    ),
+    (
+        {"data": TEXT, "Subject": TEXT},
+        "unknown column Subject: its values would be lost; known are data, subject",
+    ),
 ]
 
 
@@ -99,7 +105,7 @@ def test_a_collation_does_not_matter() -> None:
 
 
 def test_without_column_and_option_there_is_no_subject() -> None:
-    with pytest.raises(UsageError, match="no column subject and no option subject"):
+    with pytest.raises(UsageError, match=r"missing subject\. Add a column subject or the option subject"):
         check_columns(schema({"data": TEXT}), subject=None)
     check_columns(schema({"data": TEXT, "subject": TEXT}), subject=None)
 

@@ -19,7 +19,16 @@ from jetspark.jetstream.retry import retry
 if TYPE_CHECKING:
     from jetspark.jetstream.context import JetStream
 
-__all__ = ["first_at", "next_stored"]
+__all__ = ["first_at", "next_stored", "stream_names"]
+
+
+async def stream_names(js: JetStream, subject: str | None = None) -> list[str]:
+    """The names of all streams, or of those that store `subject`, asked for until the server answers."""
+
+    async def names() -> list[str]:
+        return [name async for name in js.stream_names(subject)]
+
+    return await retry(names)
 
 
 async def next_stored(js: JetStream, stream: str, seq: int, subjects: Sequence[str] = ()) -> StoredMsg | None:

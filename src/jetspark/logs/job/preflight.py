@@ -6,8 +6,8 @@ import dataclasses
 from typing import Final
 
 from jetspark.jetstream.model.stream import RetentionPolicy
+from jetspark.jetstream.read.lookup import stream_names
 from jetspark.jetstream.read.ranges import stream_info
-from jetspark.jetstream.retry import retry
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import Where
 from jetspark.logs.job.sinks.messages import Target
@@ -54,7 +54,7 @@ class _Finder:
         if subject is None:
             return None
         connection = self.connection
-        names = connection.run(retry(lambda: _names(connection, subject)))
+        names = connection.run(stream_names(connection.js, subject))
         if not names:
             raise self.where.error(
                 key,
@@ -81,7 +81,3 @@ class _Finder:
         readable = stream.retention == RetentionPolicy.LIMITS
         most_bytes = limit - _HEADERS[key]
         return Target(self.config, subject, names[0], readable=readable, most_bytes=most_bytes)
-
-
-async def _names(connection: ProcessConnection, subject: str) -> list[str]:
-    return [name async for name in connection.js.stream_names(subject)]

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from jetspark.errors import StreamNotFound, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo, StreamState
-from jetspark.jetstream.read.lookup import first_at
+from jetspark.jetstream.read.lookup import first_at, stream_names
 from jetspark.jetstream.read.ranges import reads_direct, stream_info
-from jetspark.jetstream.retry import retry
 from jetspark.spark.options import PositionOption, SourceOptions, stream_matches
 
 __all__ = ["ending_sequences", "find_streams", "first_seq_of", "next_seq_of", "starting_sequences"]
@@ -32,7 +31,7 @@ async def find_streams(
     known = known or {}
     names = {pattern for pattern in patterns if "*" not in pattern}
     if len(names) < len(patterns):
-        listed = await retry(lambda: _listed(js))
+        listed = await stream_names(js)
         names.update(name for name in [*listed, *known] if stream_matches(name, patterns))
     found: dict[str, StreamInfo] = {}
     for name in sorted(names):
@@ -45,10 +44,6 @@ async def find_streams(
         reads_direct(info.config)
         found[name] = info
     return found
-
-
-async def _listed(js: JetStream) -> list[str]:
-    return [name async for name in js.stream_names()]
 
 
 def first_seq_of(state: StreamState) -> int:

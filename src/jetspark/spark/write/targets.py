@@ -1,4 +1,4 @@
-"""The streams that rows are written to: found by subject, and checked before anything is sent there."""
+"""The streams that rows are written to: found by subject, and validated before the first row is sent."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from typing import Final
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.read.lookup import stream_names
 from jetspark.jetstream.read.ranges import stream_info
-from jetspark.jetstream.retry import retry
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.wire.subjects import subject_matches
 
 __all__ = ["TargetStreams"]
 
-#: How many subjects are remembered; beyond that they are compared with the streams again.
-_REMEMBERED: Final = 10_000
+#: Subjects to cache. A full cache is cleared; subjects are then matched against the known streams again.
+_CACHED: Final = 10_000
 
 
 class TargetStreams:
-    """What a task knows about streams."""
+    """The streams that a task has found so far."""
 
     def __init__(self, js: JetStream, options: SourceOptions) -> None:
         self._js = js
         self._options = options
         self._subjects: dict[str, str] = {}
-        # The subjects of the streams that were found.
+        # The subjects of each stream, as configured.
         self._patterns: dict[str, list[str]] = {}
 
     def stream_of(self, subject: str) -> str | None:
-        """The stream that is known to store it."""
+        """The stream that stores a subject, if it is known already."""
         stream = self._subjects.get(subject)
         if stream is None:
             for name, patterns in self._patterns.items():
                 if any(subject_matches(each, subject) for each in patterns):
-                    self._remember(subject, name)
+                    self._cache(subject, name)
                     return name
         return stream
 
-    def _remember(self, subject: str, stream: str) -> None:
-        if len(self._subjects) >= _REMEMBERED:
+    def _cache(self, subject: str, stream: str) -> None:
+        if len(self._subjects) >= _CACHED:
             self._subjects.clear()
         self._subjects[subject] = stream
 
     async def find(self, subject: str, place: str = "option subject") -> None:
-        """Look for the stream of a subject. Raises `UsageError` when there is none, or not the right one.
+        """Find the stream of a subject. Raises `UsageError` if there is none, or not the right one.
 
-        `place` is where the subject was given, for people.
+        `place` is where the subject came from, for messages.
         """
-        names = await retry(lambda: self._names(subject))
+        names = await stream_names(self._js, subject)
         wanted = self._options.stream[0] if self._options.stream else None
         if not names:
             raise UsageError(
@@ -58,32 +58,29 @@ class TargetStreams:
         if wanted is not None and wanted not in names:
             raise UsageError(
                 f"{place}: {subject!r} is stored by stream {', '.join(names)}, not by {wanted}",
-                hint="Mend option stream or the subject",
+                hint="Fix the `stream` option or the subject",
             )
         for name in names:
             if name not in self._patterns:
                 await self._check(name)
-        self._remember(subject, wanted or names[0])
-
-    async def _names(self, subject: str) -> list[str]:
-        return [name async for name in self._js.stream_names(subject)]
+        self._cache(subject, wanted or names[0])
 
     async def _check(self, name: str) -> None:
         config = (await stream_info(self._js, name)).config
         options = self._options
         if options.publish_mode == "atomic" and not config.allow_atomic:
             raise UsageError(
-                f"stream {name} takes no atomic batches",
-                hint="Update it with allow_atomic=True (nats-server 2.12), or leave publishMode=atomic out",
+                f"stream {name} does not accept atomic batches",
+                hint="Update it with allow_atomic=True (nats-server 2.12 or later), or omit publishMode",
             )
         window, wanted = config.duplicate_window or 0.0, options.min_duplicate_window
         if window < wanted:
-            told = (
+            problem = (
                 f"stream {name} forgets message ids after {window:g} s, minDuplicateWindow is {wanted:g}: "
-                "rows that are written again later than that are stored twice"
+                "rows that are written again after that are stored twice"
             )
             hint = f"Update the stream with duplicate_window={wanted:g}"
             if "minDuplicateWindow" in options.given:
-                raise UsageError(told, hint=f"{hint}, or lower minDuplicateWindow")
-            logger.warning("%s. %s", told, hint)
+                raise UsageError(problem, hint=f"{hint}, or lower minDuplicateWindow")
+            logger.warning("%s. %s", problem, hint)
         self._patterns[name] = config.subjects

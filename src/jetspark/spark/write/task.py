@@ -1,7 +1,7 @@
-"""What a task does with its rows: every one is published, acknowledged, and counted.
+"""One task of a write: every row is published, acknowledged and counted.
 
-Rows go out in pieces, so that the next ones are made while the server works on the last. A row that has to be
-published again, because the connection or the leader is gone, goes under the same id.
+Rows are sent in pieces: the next piece is encoded while the server stores the last one. A row that is
+published again, after the connection or the leader was lost, has the same id.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from jetspark.wire.headers import Headers
 
 __all__ = ["TaskResult", "write_rows"]
 
-#: Bytes that may be under way, whatever `maxPending` says.
+#: Bytes that may be in flight, whatever `maxPending` is.
 _MAX_BYTES: Final = 32 * 1024 * 1024
-#: A batch is refused with this number when the stream has one of its ids.
+#: The error code of an atomic batch that holds an id which the stream already stores.
 _DUPLICATE_IN_BATCH: Final = 10201
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskResult(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     rows: int
-    #: How many of them the stream had already, from an earlier attempt.
+    #: Rows that the stream already held, from an earlier attempt.
     duplicates: int
     seconds: float
 
@@ -47,7 +47,7 @@ class TaskResult(WriterCommitMessage):
 def write_rows(
     connection: ProcessConnection, options: SourceOptions, encoder: RowEncoder, rows: Iterable[Columns]
 ) -> TaskResult:
-    """Write the rows of a task. Raises `UsageError` for rows that cannot be written, else `PublishError`."""
+    """Write the rows of a task. Raises `UsageError` for invalid rows, `PublishError` for failed ones."""
     began = time.monotonic()
     writer = _TaskWriter(connection, options, encoder)
     try:
@@ -60,7 +60,7 @@ def write_rows(
 
 
 class _TaskWriter:
-    """Rows in, acknowledgements out."""
+    """Publishes rows and waits for their acknowledgements."""
 
     def __init__(self, connection: ProcessConnection, options: SourceOptions, encoder: RowEncoder) -> None:
         self._connection = connection
@@ -71,7 +71,7 @@ class _TaskWriter:
 
     @property
     def duplicates(self) -> int:
-        """How many rows the stream had already."""
+        """Rows that the stream already held."""
         return self._bulk.duplicates
 
     def write(self, columns: Columns) -> None:
@@ -79,41 +79,41 @@ class _TaskWriter:
         while piece := list(islice(messages, MAX_MESSAGES)):
             for subject in dict.fromkeys(message.subject for message in piece):
                 if self._targets.stream_of(subject) is None:
-                    place = self._source(subject, piece) if "subject" in columns else "option subject"
+                    place = self._origin(subject, piece) if "subject" in columns else "option subject"
                     self._connection.run(self._targets.find(subject, place))
             try:
                 self._connection.run(self._commit_all(piece) if self._atomic else self._bulk.send(piece))
             except PublishError as error:
-                raise self._told(error) from error.__cause__
+                raise self._with_row(error) from error.__cause__
 
     def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the messages in flight."""
         try:
             self._connection.run(self._bulk.finish())
         except PublishError as error:
-            raise self._told(error) from error.__cause__
+            raise self._with_row(error) from error.__cause__
 
     def close(self) -> None:
-        """Let go of what is under way."""
+        """Abandon the messages in flight."""
         self._connection.run(_abandon(self._bulk))
 
-    def _source(self, subject: str, piece: list[Outgoing]) -> str:
-        """Where a subject comes from, which is new in the last rows."""
+    def _origin(self, subject: str, piece: list[Outgoing]) -> str:
+        """The first row of a piece that has a subject, for messages."""
         row = self._encoder.rows - len(piece) + 1
         row += next(index for index, message in enumerate(piece) if message.subject == subject)
         return f"column subject, {self._encoder.place(row)}"
 
-    def _told(self, error: PublishError) -> PublishError:
-        """The error with the row that failed first, which only a window of single messages knows."""
+    def _with_row(self, error: PublishError) -> PublishError:
+        """The error with the first row that failed; an atomic batch does not tell which one it is."""
         place = f"{self._encoder.place(error.first)}: " if error.first and not self._atomic else ""
         return PublishError(
             f"{place}{error.args[0]}", failed=error.failed, first=error.first, hint=error.hint
         )
 
-    # --- in the loop
+    # --- on the event loop
 
     async def _commit_all(self, piece: list[Outgoing]) -> None:
-        """Publish rows as a batch for each of their streams."""
+        """Publish rows as one atomic batch per stream."""
         batches: dict[str | None, list[Outgoing]] = {}
         for message in piece:
             batches.setdefault(self._targets.stream_of(message.subject), []).append(message)
@@ -121,13 +121,13 @@ class _TaskWriter:
             await self._commit(batch)
 
     async def _commit(self, piece: list[Outgoing]) -> None:
-        """Publish rows as one batch. It is all there or not at all, so that it may be tried again."""
+        """Publish rows as one atomic batch. It is stored as a whole or not at all, so a retry is safe."""
         try:
             await retry(lambda: self._try(piece))
         except BatchPublishError as error:
             if error.err_code != _DUPLICATE_IN_BATCH:
                 raise
-            # An earlier attempt has stored it. One by one, each row says so, and none is stored again.
+            # An earlier attempt was stored. Published one by one, each row is acknowledged as a duplicate.
             await self._bulk.send(piece)
 
     async def _try(self, piece: list[Outgoing]) -> PubAck:
