@@ -82,9 +82,9 @@ if TYPE_CHECKING:
         WrongLastSequence,
     )
     from jetspark.jetstream.advisories import Advisories
+    from jetspark.jetstream.consumer import Consumer
     from jetspark.jetstream.context import JetStream
     from jetspark.jetstream.dead_letters import DeadLetter
-    from jetspark.jetstream.manage.stream import Stream
     from jetspark.jetstream.message.delivered import Batch, JetStreamMsg, ack_all
     from jetspark.jetstream.message.metadata import Metadata, SequencePair
     from jetspark.jetstream.message.stored import StoredMessage
@@ -115,9 +115,9 @@ if TYPE_CHECKING:
     from jetspark.jetstream.ordered.pull import OrderedConsumer
     from jetspark.jetstream.publish.atomic import AtomicBatch
     from jetspark.jetstream.publish.publisher import Publisher
-    from jetspark.jetstream.pull.consumer import Consumer
     from jetspark.jetstream.pull.iterate import Consuming, Messages
     from jetspark.jetstream.push.subscription import PushSubscription
+    from jetspark.jetstream.stream import Stream
     from jetspark.jetstream.subscribe.pull import PullSubscription
     from jetspark.wire.headers import Headers
 
@@ -249,7 +249,7 @@ _HOMES: Final = (
     "jetstream.advisories",
     "jetstream.context",
     "jetstream.dead_letters",
-    "jetstream.manage.stream",
+    "jetstream.stream",
     "jetstream.message.delivered",
     "jetstream.message.metadata",
     "jetstream.message.stored",
@@ -261,7 +261,7 @@ _HOMES: Final = (
     "jetstream.ordered.pull",
     "jetstream.publish.atomic",
     "jetstream.publish.publisher",
-    "jetstream.pull.consumer",
+    "jetstream.consumer",
     "jetstream.pull.iterate",
     "jetstream.push.subscription",
     "jetstream.subscribe.pull",

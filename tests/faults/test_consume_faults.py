@@ -19,9 +19,9 @@ from jetspark import (
     NoResponders,
     connect,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.server import Cluster, Server
 from tests.support.consuming import (
     ACK,
@@ -73,7 +73,7 @@ def reading_into(ledger: Ledger) -> Callable[[JetStreamMsg], None]:
 @asynccontextmanager
 async def consuming(consumer: Consumer, ledger: Ledger, how: str, **options: Any) -> AsyncIterator[None]:
     """Read with `consume`, with several handlers at once, or with `messages`, and leave nothing behind."""
-    nc = consumer._js.connection
+    nc = consumer._api.connection
     before = tasks()
     if how == "messages":
         async with consumer.messages(**options) as messages:

@@ -17,8 +17,8 @@ from jetspark import (
     ServerShutdown,
     connect,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.server import Server
 from tests.support.consuming import (
     ACK,

@@ -15,9 +15,9 @@ import pytest
 import jetspark
 from jetspark import BatchPublishError, Connection, ConsumerConfig, Event, JetStreamUnavailable, Timeout
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.publish.atomic import AtomicBatch
 from jetspark.jetstream.publish.publisher import Publisher
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jetspark import Connection
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.stream import Stream
 from tests.support.proxy import TCPProxy
 
 __all__ = ["cut_at", "memory", "scripted_stream"]
@@ -33,4 +33,4 @@ def cut_at(proxy: TCPProxy, text: bytes) -> None:
 def scripted_stream(nc: Connection, timeout: float = 5.0) -> Stream:
     """A stream A that allows direct gets, on a scripted server that was not asked."""
     wire = {"config": {"name": "A", "allow_direct": True}, "created": "2026-01-01T00:00:00Z", "state": {}}
-    return Stream(JetStream(nc, timeout=timeout), StreamInfo.from_wire(wire))
+    return Stream(JetStream(nc, timeout=timeout).api, StreamInfo.from_wire(wire))

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from jetspark import Connection, StreamNotFound, UsageError
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.dead_letters import DeadLetter
 from jetspark.jetstream.model.advisories import MaxDeliveries, MessageTerminated
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.server import Server
 from tests.jetstream.support import memory
 from tests.support.watch import eventually

@@ -17,13 +17,11 @@ from jetspark.blocking.mirror import WORDS, plain_doc
 from jetspark.core import message as core_message
 from jetspark.core import subscription
 from jetspark.jetstream import advisories as advisory
-from jetspark.jetstream import context
-from jetspark.jetstream.manage import stream
+from jetspark.jetstream import consumer, context, stream
 from jetspark.jetstream.message import delivered as message
 from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.publish import atomic as batch
 from jetspark.jetstream.publish import publisher
-from jetspark.jetstream.pull import consumer
 from jetspark.jetstream.pull import iterate as consuming
 from jetspark.jetstream.push import subscription as push
 from jetspark.jetstream.subscribe import pull as pull_subscribe

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from jetspark import Connection, ConsumerConfig, StreamConfig
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.pull.request import PullReceiver
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 
 __all__ = [

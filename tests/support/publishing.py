@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.stream import Stream
 from jetspark.wire import PubFrame
 from jetspark.wire.headers import Headers
 from tests.support.proxy import TCPProxy

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from jetspark import Connection, Error, StreamConfig, StreamNotFound, connect
-from jetspark.jetstream.manage.stream import Stream
+from jetspark.jetstream.stream import Stream
 from tests.support.consuming import until
 from tests.support.ledger import Ledger
 from tests.support.watch import eventually

@@ -14,8 +14,8 @@ The map, in reading order; each file may import those above it:
     subscription        twin of core/subscription
     fetch               fetches that keep their messages when interrupted
     iterate             twin of jetstream/pull/iterate: `Messages`, `Consuming`
-    consumer, ordered   twins of jetstream/pull/consumer, jetstream/ordered/pull
-    stream              twin of jetstream/manage/stream
+    consumer, ordered   twins of jetstream/consumer, jetstream/ordered/pull
+    stream              twin of jetstream/stream
     publisher, atomic   twins of the files of those names in jetstream/publish
     push_subscription   twin of jetstream/push/subscription
     pull_subscription   twin of jetstream/subscribe/pull

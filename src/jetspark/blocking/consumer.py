@@ -1,4 +1,4 @@
-"""A pull consumer, as blocking programs see it. Twin of `jetstream/pull/consumer.py`."""
+"""A pull consumer, as blocking programs see it. Twin of `jetstream/consumer.py`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jetspark.blocking.iterate import Consuming, Handler, Messages, open_message
 from jetspark.blocking.message import JetStreamMsg
 from jetspark.blocking.mirror import calls, iterates, mirrors
 from jetspark.blocking.threads.worker import plain
+from jetspark.jetstream import consumer as aio
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.pull import consumer as aio
 from jetspark.jetstream.pull.buffer import OnError
 from jetspark.jetstream.pull.iterate import check_concurrency
 from jetspark.jetstream.pull.options import PullKeywords

@@ -18,9 +18,9 @@ from jetspark.jetstream.pull import iterate as aio
 
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge
+    from jetspark.jetstream.consumer import Consumer
     from jetspark.jetstream.ordered.pull import OrderedConsumer
     from jetspark.jetstream.pull.buffer import OnError
-    from jetspark.jetstream.pull.consumer import Consumer
     from jetspark.jetstream.pull.options import PullKeywords
 
 __all__ = ["Consuming", "Handler", "Messages", "open_messages"]

@@ -1,4 +1,4 @@
-"""A stream, as blocking programs see it. Twin of `jetstream/manage/stream.py`."""
+"""A stream, as blocking programs see it. Twin of `jetstream/stream.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.mirror import calls, iterates, mirrors
 from jetspark.blocking.ordered import OrderedConsumer
-from jetspark.jetstream.manage import stream as aio
+from jetspark.jetstream import stream as aio
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import StreamConfig
 

@@ -6,7 +6,8 @@ Nothing else in the package writes `$JS.API`. A call returns the answer's JSON o
 
 from __future__ import annotations
 
-import asyncio
+import logging
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jetspark.errors import (
@@ -19,6 +20,8 @@ from jetspark.errors import (
 )
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
+from jetspark.jetstream.model.requests import StreamListRequest
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire.subjects import check_name, check_subject
 
 if TYPE_CHECKING:
@@ -26,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["API", "DEFAULT_PREFIX", "Endpoint"]
 
+logger = logging.getLogger("jetspark")
+
 DEFAULT_PREFIX: Final = "$JS.API"
-#: Seconds between tries while nobody answers: a server that starts takes clients before it has JetStream.
-_RETRY_WAIT: Final = 0.25
-#: Seconds of silence after which a safe request is repeated: it may be lost, as when the leader dies with it.
+#: Seconds without an answer after which a safe request is repeated: a leader that dies never answers.
 _SILENCE: Final = 5.0
 
 
@@ -122,6 +125,28 @@ class API:
             raise APIError.from_wire(error, stream=stream or None, consumer=consumer or None)
         return answer
 
+    async def pages(
+        self, endpoint: Endpoint, key: str, *, stream: str = "", subject: str | None = None
+    ) -> AsyncIterator[Any]:
+        """Each entry of the list `key` in the answers of `endpoint`, asking for the next page when needed.
+
+        The server counts from the start for every page: entries created or deleted meanwhile may be missed.
+        """
+        offset = 0
+        while True:
+            request = StreamListRequest(subject=subject, offset=offset)
+            answer = await self.call(endpoint, request, stream=stream)
+            page = answer.get(key) or []
+            for entry in page:
+                yield entry
+            if missing := answer.get("missing"):
+                # Their leaders did not answer in time: they count for the offset, and are not in the page.
+                logger.warning("not listed, because no leader answered: %s", ", ".join(missing))
+            step = answer.get("limit") or len(page)
+            offset += step
+            if not step or offset >= answer.get("total", 0):
+                return
+
     async def ask(
         self,
         subject: str,
@@ -132,31 +157,30 @@ class API:
         while_draining: bool = False,
     ) -> bytes:
         """The bytes of an answer. Tries again while nobody is there to answer, or when that is `safe`."""
-        loop = asyncio.get_running_loop()
         seconds = self.timeout if timeout is None else timeout
-        deadline = loop.time() + seconds
+        backoff = Backoff(seconds)
         while True:
-            left = deadline - loop.time()
+            wait = min(backoff.left, _SILENCE) if safe else backoff.left
             try:
-                patience = min(left, _SILENCE) if safe else left
-                return await self._request(subject, payload, patience, while_draining)
+                return await self._request(subject, payload, wait, while_draining)
             except Timeout:
-                if safe and loop.time() < deadline:
+                if safe and backoff.left > 0:
                     continue
                 raise Timeout(
                     f"JetStream did not answer on {subject!r} within {seconds} s",
                     hint="Check the permissions, `domain`, and whether the cluster has a leader",
                 ) from None
             except NoResponders:
-                if not self._may_have_jetstream or loop.time() + _RETRY_WAIT >= deadline:
+                # A server that starts accepts clients before it has JetStream.
+                if not self._may_have_jetstream or not await backoff.pause():
                     raise JetStreamNotEnabled(
                         f"nobody answers on {subject!r}",
                         code=503,
                         description="no responders",
                         hint="Start nats-server with -js, or check `domain` and the account",
                     ) from None
-                await asyncio.sleep(_RETRY_WAIT)
             except ConnectionLost:
+                # Repeated at once: the next request waits until the connection is back.
                 if not safe:
                     raise
 

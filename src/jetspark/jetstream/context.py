@@ -1,7 +1,7 @@
 """The JetStream context: where everything of JetStream begins, for one account and one connection.
 
 It manages streams and, with the name of their stream in front, consumers. What the methods do is in
-`manage/stream.py`, `manage/consumers.py`, `publish/one.py`, `subscribe/workflow.py` and `advisories.py`;
+`manage/streams.py`, `manage/consumers.py`, `publish/one.py`, `subscribe/workflow.py` and `advisories.py`;
 what they mean is here.
 """
 
@@ -11,32 +11,29 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, Unpack
 
-from jetspark.errors import StreamNameInUse, StreamNotFound
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.advisories import CAPTURED_SUBJECT, Advisories, advisory_subjects
 from jetspark.jetstream.api import API
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
-from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.advisories import Advisory
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo
-from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse, StepdownRequest
+from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse
 from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
-from jetspark.jetstream.paging import paged
 from jetspark.jetstream.publish.atomic import AtomicBatch
 from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.publish.publisher import MAX_BUFFERED_BYTES, Publisher
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.push.options import PushKeywords, PushOptions
 from jetspark.jetstream.push.subscription import PushSubscription
+from jetspark.jetstream.stream import Stream
 from jetspark.jetstream.subscribe.pull import PullSubscription
 from jetspark.jetstream.subscribe.rules import ask
 from jetspark.jetstream.subscribe.workflow import pull_subscribe, subscribe, subscribe_ordered
 from jetspark.wire.headers import HeadersLike
-from jetspark.wire.subjects import check_filter
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -186,54 +183,38 @@ class JetStream:
         Raises `StreamNameInUse` if it is another, `StreamSubjectOverlap` if another stream stores some of
         its subjects.
         """
-        answer = await self._api.call(endpoints.STREAM_CREATE, config, stream=config.name)
-        return Stream(self, StreamInfo.from_wire(answer))
+        return Stream(self._api, await streams.create(self._api, config))
 
     async def update_stream(self, config: StreamConfig) -> Stream:
         """Change a stream. What `config` leaves out goes back to its default: start from `info.config`.
 
         Raises `StreamNotFound`.
         """
-        answer = await self._api.call(endpoints.STREAM_UPDATE, config, stream=config.name)
-        return Stream(self, StreamInfo.from_wire(answer))
+        return Stream(self._api, await streams.update(self._api, config))
 
     async def create_or_update_stream(self, config: StreamConfig) -> Stream:
         """Make sure that there is a stream of this configuration."""
-        try:
-            return await self.update_stream(config)
-        except StreamNotFound:
-            pass
-        try:
-            return await self.create_stream(config)
-        except StreamNameInUse:  # Somebody was faster.
-            return await self.update_stream(config)
+        return Stream(self._api, await streams.create_or_update(self._api, config))
 
     async def get_stream(self, name: str) -> Stream:
         """A stream that exists. Raises `StreamNotFound`."""
-        return Stream(self, StreamInfo.from_wire(await self._api.call(endpoints.STREAM_INFO, stream=name)))
+        return Stream(self._api, await streams.info(self._api, name))
 
     async def delete_stream(self, name: str) -> None:
         """Delete a stream, its messages and its consumers. Raises `StreamNotFound`."""
-        await self._api.call(endpoints.STREAM_DELETE, stream=name)
+        await streams.delete(self._api, name)
 
-    async def streams(self, subject: str | None = None) -> AsyncIterator[StreamInfo]:
+    def streams(self, subject: str | None = None) -> AsyncIterator[StreamInfo]:
         """All streams; or those that store something of `subject`, which may have wildcards."""
-        if subject is not None:
-            check_filter(subject)
-        async for wire in paged(self._api, endpoints.STREAM_LIST, "streams", subject=subject):
-            yield StreamInfo.from_wire(wire)
+        return streams.infos(self._api, subject)
 
-    async def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
+    def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
         """The names of all streams; or of those that store something of `subject`."""
-        if subject is not None:
-            check_filter(subject)
-        async for name in paged(self._api, endpoints.STREAM_NAMES, "streams", subject=subject):
-            yield name
+        return streams.names(self._api, subject)
 
     async def stepdown_stream_leader(self, name: str, *, placement: Placement | None = None) -> None:
         """Make the server that leads a stream hand over to another; `placement` says to which (2.11)."""
-        request = StepdownRequest(placement=placement)
-        await self._api.call(endpoints.STREAM_STEPDOWN, request, stream=name)
+        await streams.stepdown(self._api, name, placement)
 
     async def account_info(self) -> AccountInfo:
         """What the account uses and may use."""
@@ -247,52 +228,50 @@ class JetStream:
         Without a name it gets one, at random. Raises `ConsumerNameInUse` if there is one of another
         configuration, `StreamNotFound`.
         """
-        return Consumer(self, await consumers.create_or_update(self._api, stream, config, "create"))
+        return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, "create"))
 
     async def update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
         """Change a consumer. What `config` leaves out goes back to its default: start from `info.config`.
 
         Raises `ConsumerNotFound`.
         """
-        return Consumer(self, await consumers.create_or_update(self._api, stream, config, "update"))
+        return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, "update"))
 
     async def create_or_update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
         """Make sure that there is a consumer of this configuration."""
-        return Consumer(self, await consumers.create_or_update(self._api, stream, config, ""))
+        return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, ""))
 
     async def get_consumer(self, stream: str, name: str) -> Consumer:
         """A consumer that exists. Raises `ConsumerNotFound`, `StreamNotFound`."""
-        return Consumer(self, await self.consumer_info(stream, name))
+        return Consumer(self._api, await self.consumer_info(stream, name))
 
     async def consumer_info(self, stream: str, name: str) -> ConsumerInfo:
         """How a consumer is configured and how far it has come. Raises `ConsumerNotFound`."""
-        return await consumers.fetch_info(self._api, stream, name)
+        return await consumers.info(self._api, stream, name)
 
     async def delete_consumer(self, stream: str, name: str) -> None:
         """Delete a consumer. Raises `ConsumerNotFound`."""
         await consumers.delete(self._api, stream, name)
 
-    async def consumers(self, stream: str) -> AsyncIterator[ConsumerInfo]:
+    def consumers(self, stream: str) -> AsyncIterator[ConsumerInfo]:
         """All consumers of a stream."""
-        async for wire in paged(self._api, endpoints.CONSUMER_LIST, "consumers", stream=stream):
-            yield ConsumerInfo.from_wire(wire)
+        return consumers.infos(self._api, stream)
 
-    async def consumer_names(self, stream: str) -> AsyncIterator[str]:
+    def consumer_names(self, stream: str) -> AsyncIterator[str]:
         """The names of all consumers of a stream."""
-        async for name in paged(self._api, endpoints.CONSUMER_NAMES, "consumers", stream=stream):
-            yield name
+        return consumers.names(self._api, stream)
 
     async def pause_consumer(self, stream: str, name: str, until: datetime | float) -> PauseResponse:
         """Let a consumer deliver nothing until a time, or for so many seconds. Server 2.11."""
-        return await consumers.ask_to_pause(self._api, stream, name, until)
+        return await consumers.pause(self._api, stream, name, until)
 
     async def resume_consumer(self, stream: str, name: str) -> PauseResponse:
         """Let a paused consumer go on. Server 2.11."""
-        return await consumers.ask_to_pause(self._api, stream, name, None)
+        return await consumers.pause(self._api, stream, name, None)
 
     async def reset_consumer(self, stream: str, name: str, sequence: int | None = None) -> ResetResponse:
         """Deliver again from `sequence` on, or everything that is not acknowledged. Server 2.14."""
-        return await consumers.ask_to_reset(self._api, stream, name, sequence)
+        return await consumers.reset(self._api, stream, name, sequence)
 
     async def unpin_consumer(self, stream: str, name: str, group: str) -> None:
         """Let another client be pinned in a priority group. Server 2.11."""
@@ -321,7 +300,7 @@ class JetStream:
             name_prefix: What the names of the consumers behind it begin with.
         """
         consumer = OrderedConsumer(self._api, stream, **options)
-        await self._api.call(endpoints.STREAM_INFO, stream=stream)
+        await streams.info(self._api, stream)
         return consumer
 
     # --- subscribing
@@ -379,7 +358,7 @@ class JetStream:
             flow_control=flow_control,
             changes=told.changes,
         )
-        return await (subscribe_ordered if ordered else subscribe)(self, asked, callback, told)
+        return await (subscribe_ordered if ordered else subscribe)(self._api, asked, callback, told)
 
     async def pull_subscribe(
         self,
@@ -398,7 +377,7 @@ class JetStream:
         asked = ask(
             pull=True, subject=subject, durable=durable, stream=stream, consumer=consumer, config=config
         )
-        return await pull_subscribe(self, asked)
+        return await pull_subscribe(self._api, asked)
 
     # --- advisories
 
@@ -446,4 +425,4 @@ class JetStream:
 
         Raises `UsageError` without `follow` when there is no such stream; `create_advisory_stream` makes it.
         """
-        return dead_letters(self, stream, consumer, since=since, follow=follow)
+        return dead_letters(self._api, stream, consumer, since=since, follow=follow)

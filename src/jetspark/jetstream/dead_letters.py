@@ -17,6 +17,7 @@ import msgspec
 
 from jetspark.errors import MessageNotFound, RemoteProtocolError, UsageError
 from jetspark.jetstream.advisories import Advisories
+from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.advisories import (
     ADVISORIES,
@@ -30,7 +31,7 @@ from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.api import API
     from jetspark.jetstream.model.stream import StreamConfig
 
 __all__ = ["DeadLetter", "dead_letters"]
@@ -65,7 +66,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def dead_letters(
-    js: JetStream, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
+    api: API, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
 ) -> AsyncIterator[DeadLetter]:
     """The messages that `consumer` gave up; users read what that means on `JetStream.dead_letters`."""
     subjects = [
@@ -74,17 +75,17 @@ async def dead_letters(
         if row.event in _KINDS.values()
         for subject in row.subjects(stream, consumer)
     ]
-    captured = await _captures(js, subjects)
+    captured = await _captures(api, subjects)
     if not captured and not follow:
         raise UsageError(
             f"no stream captures the advisories about consumer {consumer} of stream {stream}",
             hint="Create one with js.create_advisory_stream(), for those to come, or listen with follow=True",
         )
-    info = (await js.get_stream(stream)).cached_info
-    sources = [_stored(js, name, found, since, follow) for name, found in captured.items()]
+    info = await streams.info(api, stream)
+    sources = [_stored(api, name, found, since, follow) for name, found in captured.items()]
     heard_only = set(subjects).difference(*captured.values())
     if follow and heard_only:
-        sources.append(_heard(js, sorted(heard_only)))
+        sources.append(_heard(api, sorted(heard_only)))
     seen: dict[tuple[int, str], None] = {}
     async with aclosing(_merged(sources) if follow else _chained(sources)) as events:
         async for event in events:
@@ -95,53 +96,53 @@ async def dead_letters(
             if len(seen) > _REMEMBERED:
                 del seen[next(iter(seen))]
             if letter.timestamp is None or letter.timestamp >= info.created:
-                message = await _message(js, info.config, letter.sequence)
+                message = await _message(api, info.config, letter.sequence)
                 letter = msgspec.structs.replace(letter, message=message)
             # Otherwise it is about a stream of the same name that was deleted since.
             yield letter
 
 
-async def _captures(js: JetStream, subjects: Iterable[str]) -> dict[str, list[str]]:
+async def _captures(api: API, subjects: Iterable[str]) -> dict[str, list[str]]:
     """Which streams store these subjects: subjects by stream."""
     captured: dict[str, list[str]] = {}
     for subject in subjects:
-        async for name in js.stream_names(subject):
+        async for name in streams.names(api, subject):
             captured.setdefault(name, []).append(subject)
     return captured
 
 
 async def _stored(
-    js: JetStream, stream: str, subjects: list[str], since: datetime | None, follow: bool
+    api: API, stream: str, subjects: list[str], since: datetime | None, follow: bool
 ) -> _Events:
     """Advisories that a stream captured, up to its end; or further, as it captures them."""
-    reader = OrderedConsumer(js.api, stream, filter_subjects=subjects, opt_start_time=since)
+    reader = OrderedConsumer(api, stream, filter_subjects=subjects, opt_start_time=since)
     try:
         if follow:
             async with reader.messages(max_messages=_BATCH) as messages:
                 async for message in messages:
-                    if event := _parse(js, message.data):
+                    if event := _parse(api, message.data):
                         yield event
         else:
             while batch := await reader.fetch_no_wait(_BATCH):
                 for message in batch:
-                    if event := _parse(js, message.data):
+                    if event := _parse(api, message.data):
                         yield event
     finally:
         await reader.delete()
 
 
-def _parse(js: JetStream, data: bytes) -> Advisory | None:
+def _parse(api: API, data: bytes) -> Advisory | None:
     try:
         return parse_advisory(data)
     except RemoteProtocolError as error:
         # Anybody may publish there. It is no reason to hide the letters behind it.
-        js.connection.report(error)
+        api.connection.report(error)
         return None
 
 
-async def _heard(js: JetStream, subjects: list[str]) -> _Events:
+async def _heard(api: API, subjects: list[str]) -> _Events:
     """Advisories as they are published."""
-    async with Advisories(js.connection, subjects) as events:
+    async with Advisories(api.connection, subjects) as events:
         async for event in events:
             yield event
 
@@ -190,8 +191,8 @@ def _letter(event: Advisory) -> DeadLetter | None:
     return None
 
 
-async def _message(js: JetStream, config: StreamConfig, sequence: int) -> StoredMessage | None:
+async def _message(api: API, config: StreamConfig, sequence: int) -> StoredMessage | None:
     try:
-        return await direct.get(js.api, config, MsgGetRequest(seq=sequence))
+        return await direct.get(api, config, MsgGetRequest(seq=sequence))
     except MessageNotFound:
         return None

@@ -17,8 +17,8 @@ from jetspark import (
     UsageError,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
+from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from tests.jetstream.support import cut_at, memory
 from tests.support.proxy import TCPProxy

@@ -24,8 +24,8 @@ from jetspark import (
 )
 from jetspark.jetstream import api
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.stream import RetentionPolicy, StorageType, StreamConfig
+from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from jetspark.wire import PubFrame
 from tests.jetstream.support import cut_at, memory

@@ -16,10 +16,10 @@ from jetspark import (
     ack_all,
     connect,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.pull.consumer import Consumer
 from tests.support.consuming import ACK, LONG, Lossy, listeners, make_consumer, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually

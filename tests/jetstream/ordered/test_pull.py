@@ -9,9 +9,9 @@ import pytest
 
 from jetspark import Connection, ConnectionClosed, Error, StreamNotFound, UsageError
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Messages
+from jetspark.jetstream.stream import Stream
 from tests.support.consuming import LONG, fill, listeners, make_stream, sequences, until
 from tests.support.watch import eventually
 

@@ -17,9 +17,9 @@ from jetspark import (
     UsageError,
     connect,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.pull.iterate import Consuming
 from tests.support.consuming import LONG, fill, listeners, make_consumer, make_stream, sequences, until
 from tests.support.watch import eventually

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jetspark import ConsumerConfig
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
-from jetspark.jetstream.pull.consumer import Consumer
+from jetspark.jetstream.stream import Stream
 from tests.support.consuming import LONG, fill, make_consumer, make_stream, sequences
 
 pytestmark = pytest.mark.usefixtures("tidy")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from jetspark import Connection, PinIdMismatch, connect
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.consumer import Consumer
 from tests.support.consuming import LONG, fill, make_consumer, sequences, until
 from tests.support.watch import eventually
 

@@ -25,11 +25,11 @@ from jetspark import (
     StatusError,
     connect,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull import buffer as puller
 from jetspark.jetstream.pull import fetch
-from jetspark.jetstream.pull.consumer import Consumer
 from tests.support.scripted_jetstream import Pull, ScriptedJetStream, soon
 from tests.support.watch import eventually
 
@@ -127,7 +127,7 @@ async def scripted(**config: Any) -> AsyncIterator[tuple[ScriptedJetStream, Cons
 
 async def round_trip(consumer: Consumer) -> None:
     """Return when the client has read all that the server sent until now."""
-    await consumer._js.connection.flush()
+    await consumer._api.connection.flush()
 
 
 def pending(line: str) -> dict[str, int]:
@@ -307,13 +307,13 @@ async def test_a_fetch_fails_when_the_connection_is_closed_meanwhile(
 ) -> None:
     fetching = asyncio.create_task(consumer.fetch(3, expires=HOUR))
     await server.pull()
-    await consumer._js.connection.close()
+    await consumer._api.connection.close()
     with pytest.raises(ConnectionClosed):
         await fetching
 
 
 async def test_nothing_waits_on_a_closed_connection(server: ScriptedJetStream, consumer: Consumer) -> None:
-    await consumer._js.connection.close()
+    await consumer._api.connection.close()
     with pytest.raises(ConnectionClosed):
         await consumer.fetch(1, expires=HOUR)
     with pytest.raises(ConnectionClosed):

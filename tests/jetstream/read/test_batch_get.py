@@ -13,11 +13,11 @@ import pytest
 import jetspark
 from jetspark import Connection, PermissionsViolation, StatusError, StreamNotFound, Timeout, UsageError
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.requests import MsgGetRequest
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.read import direct
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Server, User, run
 from jetspark.wire import PubFrame, encode
 from tests.jetstream.support import memory, scripted_stream

@@ -19,9 +19,9 @@ from jetspark import (
     UsageError,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.stream import StreamConfig, StreamSource
+from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from jetspark.wire import PubFrame
 from tests.jetstream.support import cut_at, memory, scripted_stream

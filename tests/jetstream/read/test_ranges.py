@@ -16,10 +16,10 @@ import jetspark
 from jetspark import APIError, ConsumerConfig, DataLoss, StreamConfig, StreamNotFound, UsageError
 from jetspark.arrow import record_batch
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import Chunk, read_range, reads_direct
 from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 from tests.support.consuming import until
 from tests.support.proxy import TCPProxy
@@ -76,7 +76,7 @@ def sequences(chunk: Chunk) -> list[int]:
 async def read(js: JetStream, wanted: StreamRange, *subjects: str, **options: Any) -> list[int]:
     """The sequences that were read."""
     found = []
-    async for chunk in read_range(js, wanted, subjects=subjects, **options):
+    async for chunk in read_range(js.api, wanted, subjects=subjects, **options):
         assert chunk
         found += sequences(chunk)
     return found
@@ -107,7 +107,7 @@ async def hold(stream: Stream, config: dict[str, Any]) -> None:
 async def test_a_whole_stream_comes_in_order_in_several_chunks(js: JetStream) -> None:
     stream = await make(js, 25_000)
     sizes, found = [], []
-    async for chunk in read_range(js, await range_of(stream)):
+    async for chunk in read_range(js.api, await range_of(stream)):
         sizes.append(len(chunk))
         found += sequences(chunk)
     assert found == list(range(1, 25_001))
@@ -203,7 +203,7 @@ async def test_a_reader_that_stops_asking_is_not_flooded(js: JetStream) -> None:
     stream = await make(js, MANY, size=LARGE)
     wanted = await range_of(stream)
     before = js.connection.statistics.in_bytes
-    async with aclosing(read_range(js, wanted)) as chunks:  # type: ignore[type-var]
+    async with aclosing(read_range(js.api, wanted)) as chunks:  # type: ignore[type-var]
         first = await anext(chunks)
         await asyncio.sleep(0.3)  # Nothing to wait for: it is what must not come.
         received = js.connection.statistics.in_bytes - before
@@ -259,7 +259,7 @@ async def read_and_disturb(
     """Read a range; after its first chunk do something to the stream. Without `losses`, they are raised."""
     found: list[int] = []
     options = {} if losses is None else {"on_loss": losses.append}
-    async with aclosing(read_range(js, wanted, **options)) as chunks:  # type: ignore[arg-type,type-var]
+    async with aclosing(read_range(js.api, wanted, **options)) as chunks:  # type: ignore[arg-type,type-var]
         async for chunk in chunks:
             if not found:
                 await disturb()
@@ -467,7 +467,7 @@ async def test_a_leader_that_is_killed_costs_nothing(
 async def test_leaving_early_leaves_nothing_behind(js: JetStream, kind: str) -> None:
     stream = await make(js, MANY, size=LARGE, retention=kind, allow_direct=True)
     before = len(js.connection.session.receivers)
-    async with aclosing(read_range(js, await range_of(stream))) as chunks:  # type: ignore[type-var]
+    async with aclosing(read_range(js.api, await range_of(stream))) as chunks:  # type: ignore[type-var]
         await anext(chunks)
     await no_consumers(stream)
     assert len(js.connection.session.receivers) == before
@@ -477,7 +477,7 @@ async def test_being_cancelled_leaves_nothing_behind(js: JetStream, large: Strea
     begun = asyncio.Event()
 
     async def forever() -> None:
-        async for _ in read_range(js, await range_of(large)):
+        async for _ in read_range(js.api, await range_of(large)):
             begun.set()
             await asyncio.Event().wait()
 
@@ -514,11 +514,11 @@ async def test_a_time_is_found_between_the_messages_around_it(js: JetStream) -> 
     kept = [2, 3, 6, 7]
     for time in times:
         # In a gap, any place of it will do: what matters is which messages lie behind.
-        bound = await first_at(js, "ORDERS", state, time)
+        bound = await first_at(js.api, "ORDERS", state, time)
         assert [n for n in kept if n >= bound] == [n for n in kept if times[n - 1] >= time]
     day = timedelta(days=1)
-    assert await first_at(js, "ORDERS", state, times[0] - day) == state.first_seq
-    assert await first_at(js, "ORDERS", state, times[0] + day) > kept[-1]
+    assert await first_at(js.api, "ORDERS", state, times[0] - day) == state.first_seq
+    assert await first_at(js.api, "ORDERS", state, times[0] + day) > kept[-1]
 
 
 async def test_in_an_empty_stream_every_time_is_at_its_end(js: JetStream) -> None:
@@ -526,4 +526,4 @@ async def test_in_an_empty_stream_every_time_is_at_its_end(js: JetStream) -> Non
     time = (await stream.get_message(1)).timestamp
     await stream.purge()
     state = (await stream.info()).state
-    assert await first_at(js, "ORDERS", state, time) == 4
+    assert await first_at(js.api, "ORDERS", state, time) == 4

@@ -15,9 +15,9 @@ from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import plain
 from jetspark.cli.ui.signals import every, stopped_by_signals
 from jetspark.errors import ConsumerNotFound
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.logs.files.consumer import ConsumeOptions, LogConsumer, LogStatus
 from jetspark.logs.files.files import LogFiles
 

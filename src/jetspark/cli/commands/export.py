@@ -96,7 +96,7 @@ async def export(
     _check_file(run, path, chosen, force=force)
     number = size = 0
     async with run.jetstream() as js:
-        info = await stream_info(js, stream)
+        info = await stream_info(js.api, stream)
         try:
             reads_direct(info.config)
         except UsageError as error:
@@ -116,7 +116,7 @@ async def export(
             open_writer(path, chosen, stream) as writer,
         ):
             began = time.perf_counter()
-            reading = read_range(js, wanted, subjects=words(filters), on_loss=lost)
+            reading = read_range(js.api, wanted, subjects=words(filters), on_loss=lost)
             async with aclosing(reading) as chunks:
                 async for chunk in chunks:
                     await _in_a_thread(writer, chunk)
@@ -187,9 +187,9 @@ async def _range(js: JetStream, info: StreamInfo, asked: _Asked) -> StreamRange:
     name, state = info.config.name, info.state
     first, end = max(state.first_seq, 1), state.last_seq + 1
     if asked.since is not None:
-        first = await first_at(js, name, state, asked.since)
+        first = await first_at(js.api, name, state, asked.since)
     if asked.until is not None:
-        end = await first_at(js, name, state, asked.until)
+        end = await first_at(js.api, name, state, asked.until)
     return StreamRange(
         stream=name,
         created=info.created,

@@ -17,10 +17,10 @@ from jetspark.cli.ui.json import delivered, received
 from jetspark.cli.ui.messages import show_delivered, show_received
 from jetspark.core.connection import Connection
 from jetspark.core.message import Msg
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
-from jetspark.jetstream.pull.consumer import Consumer
 
 app = single()
 

@@ -6,7 +6,7 @@ What they mean for users is written on the methods of `JetStream`, which call th
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
@@ -31,12 +31,14 @@ from jetspark.jetstream.model.stream import Placement
 
 __all__ = [
     "OrderedKeywords",
-    "ask_to_pause",
-    "ask_to_reset",
     "create",
     "create_or_update",
     "delete",
-    "fetch_info",
+    "info",
+    "infos",
+    "names",
+    "pause",
+    "reset",
     "stepdown",
     "unpin",
 ]
@@ -88,9 +90,21 @@ async def create_or_update(api: API, stream: str, config: ConsumerConfig, action
     return ConsumerInfo.from_wire(answer)
 
 
-async def fetch_info(api: API, stream: str, name: str) -> ConsumerInfo:
+async def info(api: API, stream: str, name: str) -> ConsumerInfo:
     """How a consumer is configured and how far it has come."""
     return ConsumerInfo.from_wire(await api.call(endpoints.CONSUMER_INFO, stream=stream, consumer=name))
+
+
+async def infos(api: API, stream: str) -> AsyncIterator[ConsumerInfo]:
+    """Every consumer of a stream."""
+    async for wire in api.pages(endpoints.CONSUMER_LIST, "consumers", stream=stream):
+        yield ConsumerInfo.from_wire(wire)
+
+
+async def names(api: API, stream: str) -> AsyncIterator[str]:
+    """The name of every consumer of a stream."""
+    async for name in api.pages(endpoints.CONSUMER_NAMES, "consumers", stream=stream):
+        yield name
 
 
 async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
@@ -117,7 +131,7 @@ async def delete(api: API, stream: str, name: str, *, while_draining: bool = Fal
     await api.call(endpoints.CONSUMER_DELETE, stream=stream, consumer=name, while_draining=while_draining)
 
 
-async def ask_to_pause(api: API, stream: str, name: str, until: datetime | float | None) -> PauseResponse:
+async def pause(api: API, stream: str, name: str, until: datetime | float | None) -> PauseResponse:
     """Pause until a time or for so many seconds; `None` lets the consumer go on."""
     if isinstance(until, int | float):
         if until <= 0:
@@ -128,7 +142,7 @@ async def ask_to_pause(api: API, stream: str, name: str, until: datetime | float
     return PauseResponse.from_wire(answer)
 
 
-async def ask_to_reset(api: API, stream: str, name: str, sequence: int | None) -> ResetResponse:
+async def reset(api: API, stream: str, name: str, sequence: int | None) -> ResetResponse:
     """Set back to a sequence, or to the one after the acknowledgement floor."""
     request = ResetRequest(seq=sequence)
     answer = await api.call(endpoints.CONSUMER_RESET, request, stream=stream, consumer=name)

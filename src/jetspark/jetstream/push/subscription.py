@@ -68,7 +68,7 @@ class PushSubscription(PushReader):
 
     async def consumer_info(self) -> ConsumerInfo:
         """How the consumer stands. Raises `ConsumerNotFound`."""
-        return await consumers.fetch_info(self._api, self._stream, self._name)
+        return await consumers.info(self._api, self._stream, self._name)
 
     def __repr__(self) -> str:
         return f"<PushSubscription {self._stream} > {self._name}>"

@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from jetspark.errors import DataLoss, Error, StreamNotFound, Timeout, UsageError
+from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import parse_direct_get
 from jetspark.jetstream.model.info import StreamInfo
@@ -38,7 +39,7 @@ from jetspark.jetstream.retry import OUTAGE, retry
 from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.api import API
 
 __all__ = ["Chunk", "OnLoss", "read_range", "reads_direct", "stream_info"]
 
@@ -80,7 +81,7 @@ def reads_direct(config: StreamConfig) -> bool:
     return True
 
 
-async def stream_info(js: JetStream, name: str, *, reaching: int = 0) -> StreamInfo:
+async def stream_info(api: API, name: str, *, reaching: int = 0) -> StreamInfo:
     """The stream, asked for until somebody answers. Raises `StreamNotFound`.
 
     A server that just started may not know a stream yet, and a leader that was just elected may not have
@@ -88,15 +89,12 @@ async def stream_info(js: JetStream, name: str, *, reaching: int = 0) -> StreamI
     `reaching`.
     """
 
-    async def look() -> StreamInfo:
-        return (await js.get_stream(name)).cached_info
-
     loop = asyncio.get_running_loop()
     deadline = loop.time() + (_SECOND_LOOK if reaching else 0)
     while True:
         late = loop.time() >= deadline
         try:
-            info = await retry(look)
+            info = await retry(lambda: streams.info(api, name))
         except StreamNotFound:
             if late:
                 raise
@@ -111,7 +109,7 @@ def _raise(loss: DataLoss) -> None:
 
 
 async def read_range(
-    js: JetStream, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
+    api: API, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
 ) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
 
@@ -121,7 +119,7 @@ async def read_range(
     """
     if not len(wanted):
         return
-    reader = _RangeReader(js, wanted, subjects, on_loss)
+    reader = _RangeReader(api, wanted, subjects, on_loss)
     async with aclosing(reader.chunks()) as chunks:
         async for chunk in chunks:
             yield chunk
@@ -130,14 +128,14 @@ async def read_range(
 class _RangeReader:
     """Reads one range."""
 
-    def __init__(self, js: JetStream, wanted: StreamRange, subjects: Sequence[str], on_loss: OnLoss) -> None:
-        self._js = js
+    def __init__(self, api: API, wanted: StreamRange, subjects: Sequence[str], on_loss: OnLoss) -> None:
+        self._api = api
         self._wanted = wanted
         self._subjects = list(subjects)
         self._on_loss = on_loss
         # Everything before it is handed on, or known to be gone.
         self._position = wanted.first_seq
-        self._max_bytes = max(_MAX_BYTES, 2 * js.connection.max_payload)
+        self._max_bytes = max(_MAX_BYTES, 2 * api.connection.max_payload)
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         info = await self._look()
@@ -174,7 +172,7 @@ class _RangeReader:
     async def _ordered(self, info: StreamInfo) -> AsyncGenerator[list[MsgFrame], None]:
         wanted = self._wanted
         consumer = OrderedConsumer(
-            self._js.api,
+            self._api,
             wanted.stream,
             filter_subjects=self._subjects,
             opt_start_seq=wanted.first_seq,
@@ -231,7 +229,7 @@ class _RangeReader:
         while True:
             request = MsgGetRequest(seq=last + 1, next_by_subj=one or ">", batch=wanted.next_seq - 1 - last)
             try:
-                async with aclosing(direct.batches(self._js.api, wanted.stream, request)) as batches:
+                async with aclosing(direct.batches(self._api, wanted.stream, request)) as batches:
                     async for answers in batches:
                         last, frames = _sequence(answers[-1]), answers
                         if last >= wanted.next_seq:
@@ -250,7 +248,7 @@ class _RangeReader:
 
     async def _is_last(self, last: int) -> bool:
         """Whether, as the leader sees it, nothing more of the range follows."""
-        following = await next_stored(self._js, self._wanted.stream, last + 1, self._subjects)
+        following = await next_stored(self._api, self._wanted.stream, last + 1, self._subjects)
         return following is None or following.sequence >= self._wanted.next_seq
 
     # --- proof
@@ -259,7 +257,7 @@ class _RangeReader:
         """The stream, if it is still the one; None when it is not, and that may be."""
         wanted = self._wanted
         try:
-            info = await stream_info(self._js, wanted.stream, reaching=wanted.next_seq - 1)
+            info = await stream_info(self._api, wanted.stream, reaching=wanted.next_seq - 1)
         except StreamNotFound:
             self._lost(wanted.next_seq, DELETED)
             return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
+from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.message.delivered import Batch
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
@@ -17,7 +18,7 @@ from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch, FetchOne
 from jetspark.jetstream.subscribe.ownership import Owned
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.api import API
 
 __all__ = ["PullSubscription"]
 
@@ -25,18 +26,16 @@ __all__ = ["PullSubscription"]
 class PullSubscription:
     """What `js.pull_subscribe` returns."""
 
-    def __init__(
-        self, js: JetStream, stream: str, name: str, info: ConsumerInfo | None, *, created: bool
-    ) -> None:
-        self._js = js
+    def __init__(self, api: API, stream: str, name: str, info: ConsumerInfo | None, *, created: bool) -> None:
+        self._api = api
         self._stream = stream
         self._name = name
         policy = AckPolicy.EXPLICIT if info is None else info.config.ack_policy
-        self._target = PullTarget.of(js.api, stream, name, policy)
+        self._target = PullTarget.of(api, stream, name, policy)
         self._owned: Owned | None = None
         if info is not None:
-            notify = Reporter(js.connection, None).notify
-            self._owned = Owned(js.api, info, created=created, notify=notify)
+            notify = Reporter(api.connection, None).notify
+            self._owned = Owned(api, info, created=created, notify=notify)
         self._leftover = Leftover()
         self._one = FetchOne(self._target, self._leftover)
         # How many fetches wait, and who is told when one has ended.
@@ -67,7 +66,7 @@ class PullSubscription:
 
     async def consumer_info(self) -> ConsumerInfo:
         """How the consumer stands. Raises `ConsumerNotFound`."""
-        return await self._js.consumer_info(self._stream, self._name)
+        return await consumers.info(self._api, self._stream, self._name)
 
     def __repr__(self) -> str:
         return f"<PullSubscription {self._stream} > {self._name}>"
@@ -143,7 +142,7 @@ class PullSubscription:
         if self._closed:
             return
         self._closed = True
-        seconds = self._js.connection.options.drain_timeout
+        seconds = self._api.connection.options.drain_timeout
         finished = await self._wait_for_fetches(seconds)
         await self._end()
         if not finished:
@@ -163,8 +162,8 @@ class PullSubscription:
         for fetch in list(self._running):
             fetch.end(self._refusal())
         self._one.end(self._refusal())
-        await self._wait_for_fetches(self._js.timeout)
-        await self._leftover.settle(self._js.timeout)
+        await self._wait_for_fetches(self._api.timeout)
+        await self._leftover.settle(self._api.timeout)
         frames = self._leftover.take(len(self._leftover.frames), None)
         self._target.give_back(frames)
 

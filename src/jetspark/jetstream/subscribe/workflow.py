@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jetspark.errors import ConsumerNameInUse, ConsumerNotFound, Error
-from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.ordered.push import OrderedSubscription
@@ -21,26 +21,26 @@ from jetspark.jetstream.subscribe.pull import PullSubscription
 from jetspark.jetstream.subscribe.rules import Asked, ask_ordered, check_found, only_stream, to_create
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
+    from jetspark.jetstream.api import API
     from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["pull_subscribe", "subscribe", "subscribe_ordered"]
 
 
 async def subscribe(
-    js: JetStream, asked: Asked, callback: Handler | None, options: PushOptions
+    api: API, asked: Asked, callback: Handler | None, options: PushOptions
 ) -> PushSubscription:
     """Subscribe to a push consumer, which is created if it is not there and may be."""
-    stream = asked.stream or await _find_stream(js, asked.subject)
-    info = await _look_up(js, stream, asked)
-    config = to_create(asked, js.connection.new_inbox()) if info is None else info.config
-    subscription = PushSubscription(js.api, stream, config, callback=callback, options=options)
+    stream = asked.stream or await _find_stream(api, asked.subject)
+    info = await _look_up(api, stream, asked)
+    config = to_create(asked, api.connection.new_inbox()) if info is None else info.config
+    subscription = PushSubscription(api, stream, config, callback=callback, options=options)
     try:
         subscription.begin(config.deliver_subject or "", config.deliver_group or "")
         if info is not None:
             subscription.bind(info, created=False)
         else:
-            info, created = await _create(js, stream, asked, config)
+            info, created = await _create(api, stream, asked, config)
             subscription.bind(info, created=created)
     except BaseException:
         subscription.abandon()
@@ -49,12 +49,12 @@ async def subscribe(
 
 
 async def subscribe_ordered(
-    js: JetStream, asked: Asked, callback: Handler | None, options: PushOptions
+    api: API, asked: Asked, callback: Handler | None, options: PushOptions
 ) -> PushSubscription:
     """Subscribe to a stream in order, through one consumer after another."""
     config = ask_ordered(asked)
-    stream = asked.stream or await _find_stream(js, asked.subject)
-    subscription = OrderedSubscription(js.api, stream, config, callback=callback, options=options)
+    stream = asked.stream or await _find_stream(api, asked.subject)
+    subscription = OrderedSubscription(api, stream, config, callback=callback, options=options)
     try:
         await subscription.start()
     except BaseException:
@@ -63,34 +63,34 @@ async def subscribe_ordered(
     return subscription
 
 
-async def pull_subscribe(js: JetStream, asked: Asked) -> PullSubscription:
+async def pull_subscribe(api: API, asked: Asked) -> PullSubscription:
     """Subscribe to a pull consumer, which is created if it is not there and may be."""
-    stream = asked.stream or await _find_stream(js, asked.subject)
+    stream = asked.stream or await _find_stream(api, asked.subject)
     info: ConsumerInfo | None = None
     created = False
     if asked.bound:
         # Whoever may only pull cannot look it up, and pulls all the same.
         with suppress(Error):
-            info = await js.consumer_info(stream, asked.name)
+            info = await consumers.info(api, stream, asked.name)
     else:
-        info = await _look_up(js, stream, asked)
+        info = await _look_up(api, stream, asked)
     if info is not None:
         check_found(asked, info)
     elif not asked.bound:
-        info, created = await _create(js, stream, asked, to_create(asked, ""))
-    return PullSubscription(js, stream, asked.name if info is None else info.name, info, created=created)
+        info, created = await _create(api, stream, asked, to_create(asked, ""))
+    return PullSubscription(api, stream, asked.name if info is None else info.name, info, created=created)
 
 
-async def _find_stream(js: JetStream, subject: str) -> str:
-    return only_stream(subject, [name async for name in js.stream_names(subject)])
+async def _find_stream(api: API, subject: str) -> str:
+    return only_stream(subject, [name async for name in streams.names(api, subject)])
 
 
-async def _look_up(js: JetStream, stream: str, asked: Asked) -> ConsumerInfo | None:
+async def _look_up(api: API, stream: str, asked: Asked) -> ConsumerInfo | None:
     """The consumer, if there is one and it fits; None when it is to be created."""
     if not asked.name:
         return None
     try:
-        info = await js.consumer_info(stream, asked.name)
+        info = await consumers.info(api, stream, asked.name)
     except ConsumerNotFound:
         if asked.bound:
             raise
@@ -99,22 +99,20 @@ async def _look_up(js: JetStream, stream: str, asked: Asked) -> ConsumerInfo | N
     return info
 
 
-async def _create(
-    js: JetStream, stream: str, asked: Asked, config: ConsumerConfig
-) -> tuple[ConsumerInfo, bool]:
+async def _create(api: API, stream: str, asked: Asked, config: ConsumerConfig) -> tuple[ConsumerInfo, bool]:
     """Create the consumer; or take the one that somebody else has created meanwhile, if it fits."""
-    creating = asyncio.create_task(consumers.create(js.api, stream, config))
+    creating = asyncio.create_task(consumers.create(api, stream, config))
     try:
         return await asyncio.shield(creating), True
     except ConsumerNameInUse:
-        info = await js.consumer_info(stream, asked.name)
+        info = await consumers.info(api, stream, asked.name)
         check_found(asked, info)
         return info, False
     except asyncio.CancelledError:
         if config.durable_name:
             creating.cancel()  # If it is there all the same, whoever subscribes next takes it.
         else:
-            _undoing.add(task := asyncio.create_task(_undo(js, stream, creating)))
+            _undoing.add(task := asyncio.create_task(_undo(api, stream, creating)))
             task.add_done_callback(_undoing.discard)
         raise
 
@@ -123,6 +121,6 @@ async def _create(
 _undoing: set[asyncio.Task[None]] = set()
 
 
-async def _undo(js: JetStream, stream: str, creating: asyncio.Task[ConsumerInfo]) -> None:
+async def _undo(api: API, stream: str, creating: asyncio.Task[ConsumerInfo]) -> None:
     with suppress(Error):
-        await js.delete_consumer(stream, (await creating).name)
+        await consumers.delete(api, stream, (await creating).name)

@@ -25,8 +25,8 @@ import msgspec
 
 from jetspark.errors import ConsumerNotFound, MessageNotFound, StreamNotFound
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage.stream import Stream
 from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.stream import Stream
 from jetspark.logs.format.names import header_text
 
 __all__ = [

@@ -28,10 +28,10 @@ from jetspark.errors import (
     Timeout,
     UsageError,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg, ack_all
 from jetspark.jetstream.model.consumer import AckPolicy
-from jetspark.jetstream.pull.consumer import Consumer
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.request import Leftover, PullTarget, no_wait_request
 from jetspark.logs.files.files import LogFiles

@@ -54,7 +54,7 @@ class _Finder:
         if subject is None:
             return None
         connection = self.connection
-        names = connection.run(stream_names(connection.js, subject))
+        names = connection.run(stream_names(connection.js.api, subject))
         if not names:
             raise self.where.error(
                 key,
@@ -67,7 +67,7 @@ class _Finder:
                 f"{subject!r} is stored by {names[0]}, which is read: it would never end",
                 "Choose another stream for it, or narrow source.subjects",
             )
-        stream = connection.run(stream_info(connection.js, names[0])).config
+        stream = connection.run(stream_info(connection.js.api, names[0])).config
         limit = connection.js.connection.max_payload
         if stream.max_msg_size is not None and stream.max_msg_size >= 0:
             limit = min(limit, stream.max_msg_size)

@@ -63,6 +63,6 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
     connection = process_connection(options.connection, retry_for=OUTAGE)
     from jetspark.arrow import record_batch  # noqa: PLC0415 - slow to import, and planning does not need it
 
-    chunks = read_range(connection.js, wanted, subjects=options.subjects, on_loss=on_loss)
+    chunks = read_range(connection.js.api, wanted, subjects=options.subjects, on_loss=on_loss)
     for chunk in connection.iterate(chunks):
         yield record_batch(chunk, wanted.stream, headers=options.include_headers)

@@ -31,12 +31,12 @@ async def find_streams(
     known = known or {}
     names = {pattern for pattern in patterns if "*" not in pattern}
     if len(names) < len(patterns):
-        listed = await stream_names(js)
+        listed = await stream_names(js.api)
         names.update(name for name in [*listed, *known] if stream_matches(name, patterns))
     found: dict[str, StreamInfo] = {}
     for name in sorted(names):
         try:
-            info = await stream_info(js, name, reaching=known.get(name, 1) - 1)
+            info = await stream_info(js.api, name, reaching=known.get(name, 1) - 1)
         except StreamNotFound:
             if name not in known and not missing_ok:
                 raise
@@ -83,7 +83,7 @@ class _Bound(NamedTuple):
         """Its sequence in a stream."""
         name, state = info.config.name, info.state
         if self.time is not None:
-            return await first_at(js, name, state, self.time)
+            return await first_at(js.api, name, state, self.time)
         if isinstance(self.position, str):
             position: str | int = self.position
         else:

@@ -48,7 +48,7 @@ class TargetStreams:
 
         `place` is where the subject came from, for messages.
         """
-        names = await stream_names(self._js, subject)
+        names = await stream_names(self._js.api, subject)
         wanted = self._options.stream[0] if self._options.stream else None
         if not names:
             raise UsageError(
@@ -66,7 +66,7 @@ class TargetStreams:
         self._cache(subject, wanted or names[0])
 
     async def _check(self, name: str) -> None:
-        config = (await stream_info(self._js, name)).config
+        config = (await stream_info(self._js.api, name)).config
         options = self._options
         if options.publish_mode == "atomic" and not config.allow_atomic:
             raise UsageError(

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
 from jetspark.errors import ConsumerIsPush, PinIdMismatch
+from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
+from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.model.consumer import ConsumerConfig, PriorityPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
@@ -18,8 +20,7 @@ from jetspark.jetstream.pull.options import PullKeywords, PullOptions
 from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request
 
 if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
-    from jetspark.jetstream.dead_letters import DeadLetter
+    from jetspark.jetstream.api import API
 
 __all__ = ["Consumer"]
 
@@ -27,8 +28,8 @@ __all__ = ["Consumer"]
 class Consumer:
     """A consumer of a stream. Made by `create_consumer` and `get_consumer` of the stream or context."""
 
-    def __init__(self, js: JetStream, info: ConsumerInfo) -> None:
-        self._js = js
+    def __init__(self, api: API, info: ConsumerInfo) -> None:
+        self._api = api
         self._info = info
         self._leftover = Leftover()
         self._pin_id: str | None = None
@@ -60,34 +61,34 @@ class Consumer:
 
     async def info(self) -> ConsumerInfo:
         """Ask the server how it stands. Raises `ConsumerNotFound`."""
-        self._info = await self._js.consumer_info(self.stream_name, self.name)
+        self._info = await consumers.info(self._api, self.stream_name, self.name)
         return self._info
 
     async def delete(self) -> None:
         """Delete it. Raises `ConsumerNotFound`."""
-        await self._js.delete_consumer(self.stream_name, self.name)
+        await consumers.delete(self._api, self.stream_name, self.name)
 
     async def pause(self, until: datetime | float) -> None:
         """Deliver nothing until a time, or for so many seconds. Server 2.11."""
-        await self._js.pause_consumer(self.stream_name, self.name, until)
+        await consumers.pause(self._api, self.stream_name, self.name, until)
 
     async def resume(self) -> None:
         """End a pause. Server 2.11."""
-        await self._js.resume_consumer(self.stream_name, self.name)
+        await consumers.pause(self._api, self.stream_name, self.name, None)
 
     async def reset(self, sequence: int | None = None) -> None:
         """Go on at this sequence of the stream, or after what is acknowledged. Server 2.14."""
-        await self._js.reset_consumer(self.stream_name, self.name, sequence)
+        await consumers.reset(self._api, self.stream_name, self.name, sequence)
 
     async def unpin(self, group: str) -> None:
         """Let another client of the priority group be pinned. Server 2.11."""
-        await self._js.unpin_consumer(self.stream_name, self.name, group)
+        await consumers.unpin(self._api, self.stream_name, self.name, group)
 
     def dead_letters(
         self, *, since: datetime | None = None, follow: bool = False
     ) -> AsyncIterator[DeadLetter]:
         """The messages that it gave up; see `JetStream.dead_letters`."""
-        return self._js.dead_letters(self.stream_name, self.name, since=since, follow=follow)
+        return dead_letters(self._api, self.stream_name, self.name, since=since, follow=follow)
 
     # --- consuming
 
@@ -126,7 +127,7 @@ class Consumer:
     ) -> Batch:
         """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
         request = no_wait_request(max_messages, group=self._group(group), priority=priority)
-        return await self._fetch(request, self._js.timeout)
+        return await self._fetch(request, self._api.timeout)
 
     async def next(
         self, expires: float = 5.0, *, idle_heartbeat: float | None = None, group: str | None = None
@@ -177,7 +178,7 @@ class Consumer:
             raise ConsumerIsPush(
                 f"{self.name} pushes to {self.config.deliver_subject!r}", hint="Use js.subscribe(...)"
             )
-        return PullTarget.of(self._js.api, self.stream_name, self.name, self.config.ack_policy)
+        return PullTarget.of(self._api, self.stream_name, self.name, self.config.ack_policy)
 
     def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
         options["group"] = self._group(options.get("group"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from jetspark.errors import UsageError
-from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.api import API
+from jetspark.jetstream.consumer import Consumer
+from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
 from jetspark.jetstream.model.consumer import ConsumerConfig
@@ -21,16 +23,10 @@ from jetspark.jetstream.model.requests import (
     MsgDeleteRequest,
     MsgGetRequest,
     PurgeRequest,
-    PurgeResponse,
-    StreamInfoRequest,
 )
 from jetspark.jetstream.model.stream import Placement, StreamConfig
+from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.context import JetStream
-    from jetspark.jetstream.ordered.pull import OrderedConsumer
-    from jetspark.jetstream.pull.consumer import Consumer
 
 __all__ = ["Stream"]
 
@@ -38,8 +34,8 @@ __all__ = ["Stream"]
 class Stream:
     """A stream that exists, or did when it was asked for. The methods raise what those of `JetStream` do."""
 
-    def __init__(self, js: JetStream, info: StreamInfo) -> None:
-        self._js = js
+    def __init__(self, api: API, info: StreamInfo) -> None:
+        self._api = api
         self._info = info
 
     @property
@@ -68,30 +64,19 @@ class Stream:
         `deleted_details` lists the deleted sequences in `state.deleted`, `subjects_filter` counts the
         messages of each subject that matches in `state.subjects`; both can be large.
         """
-        wire = None
-        subjects: dict[str, int] = {}
-        while True:
-            request = StreamInfoRequest(
-                deleted_details=deleted_details, subjects_filter=subjects_filter, offset=len(subjects)
-            )
-            page = await self._js.api.call(endpoints.STREAM_INFO, request, stream=self.name)
-            wire = wire or page
-            found = page["state"].get("subjects") or {}
-            subjects |= found
-            if not found or len(subjects) >= page.get("total", 0):
-                break
-        wire["state"]["subjects"] = subjects
-        self._info = StreamInfo.from_wire(wire)
+        self._info = await streams.info(
+            self._api, self.name, deleted_details=deleted_details, subjects_filter=subjects_filter
+        )
         return self._info
 
     async def update(self, config: StreamConfig) -> StreamInfo:
         """Change it. What `config` leaves out goes back to its default: start from `self.config`."""
-        self._info = (await self._js.update_stream(config)).cached_info
+        self._info = await streams.update(self._api, config)
         return self._info
 
     async def delete(self) -> None:
         """Delete it, its messages and its consumers."""
-        await self._js.delete_stream(self.name)
+        await streams.delete(self._api, self.name)
 
     async def purge(
         self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
@@ -102,8 +87,7 @@ class Stream:
         `keep`. `sequence` and `keep` exclude each other.
         """
         request = PurgeRequest(subject=subject, sequence=sequence, keep=keep)
-        answer = await self._js.api.call(endpoints.STREAM_PURGE, request, stream=self.name)
-        return PurgeResponse.from_wire(answer).purged
+        return await streams.purge(self._api, self.name, request)
 
     async def seal(self) -> StreamInfo:
         """Let nothing be stored or deleted any more. There is no way back."""
@@ -112,23 +96,23 @@ class Stream:
 
     async def stepdown_leader(self, *, placement: Placement | None = None) -> None:
         """Make the server that leads it hand over to another; `placement` says to which (2.11)."""
-        await self._js.stepdown_stream_leader(self.name, placement=placement)
+        await streams.stepdown(self._api, self.name, placement)
 
     # --- messages
 
     async def get_message(self, sequence: int) -> StoredMessage:
         """The message with this sequence. Raises `MessageNotFound`."""
         request = MsgGetRequest(seq=_at_least_1("sequence", sequence))
-        return await direct.get(self._js.api, self.config, request)
+        return await direct.get(self._api, self.config, request)
 
     async def get_last_message(self, subject: str) -> StoredMessage:
         """The last message whose subject matches. Raises `MessageNotFound`."""
-        return await direct.get(self._js.api, self.config, MsgGetRequest(last_by_subj=subject))
+        return await direct.get(self._api, self.config, MsgGetRequest(last_by_subj=subject))
 
     async def get_next_message(self, subject: str, *, sequence: int = 1) -> StoredMessage:
         """The first message from `sequence` on whose subject matches. Raises `MessageNotFound`."""
         request = MsgGetRequest(seq=_at_least_1("sequence", sequence), next_by_subj=subject)
-        return await direct.get(self._js.api, self.config, request)
+        return await direct.get(self._api, self.config, request)
 
     async def get_messages(
         self,
@@ -188,54 +172,57 @@ class Stream:
             yield message
 
     async def _read(self, request: MsgGetRequest) -> AsyncIterator[StoredMessage]:
-        async with aclosing(direct.batches(self._js.api, self.name, request)) as batches:
+        async with aclosing(direct.batches(self._api, self.name, request)) as batches:
             async for frames in batches:
                 for frame in frames:
                     yield from_frame(frame)
 
     async def delete_message(self, sequence: int) -> None:
         """Delete a message. Raises `MessageNotFound`, `StreamSealed`."""
-        request = MsgDeleteRequest(seq=sequence, no_erase=True)
-        await self._js.api.call(endpoints.MSG_DELETE, request, stream=self.name)
+        await streams.delete_message(self._api, self.name, MsgDeleteRequest(seq=sequence, no_erase=True))
 
     async def secure_delete_message(self, sequence: int) -> None:
         """Delete a message and overwrite it with random bytes, which takes longer."""
-        request = MsgDeleteRequest(seq=sequence)
-        await self._js.api.call(endpoints.MSG_DELETE, request, stream=self.name)
+        await streams.delete_message(self._api, self.name, MsgDeleteRequest(seq=sequence))
 
     # --- consumers
 
     async def create_consumer(self, config: ConsumerConfig) -> Consumer:
         """Create a consumer; see `JetStream.create_consumer`."""
-        return await self._js.create_consumer(self.name, config)
+        return await self._made(config, "create")
 
     async def update_consumer(self, config: ConsumerConfig) -> Consumer:
         """Change a consumer; see `JetStream.update_consumer`."""
-        return await self._js.update_consumer(self.name, config)
+        return await self._made(config, "update")
 
     async def create_or_update_consumer(self, config: ConsumerConfig) -> Consumer:
         """Make sure that there is a consumer of this configuration."""
-        return await self._js.create_or_update_consumer(self.name, config)
+        return await self._made(config, "")
 
     async def get_consumer(self, name: str) -> Consumer:
         """A consumer that exists. Raises `ConsumerNotFound`."""
-        return await self._js.get_consumer(self.name, name)
+        return Consumer(self._api, await consumers.info(self._api, self.name, name))
 
     async def delete_consumer(self, name: str) -> None:
         """Delete a consumer. Raises `ConsumerNotFound`."""
-        await self._js.delete_consumer(self.name, name)
+        await consumers.delete(self._api, self.name, name)
 
     def consumers(self) -> AsyncIterator[ConsumerInfo]:
         """All its consumers."""
-        return self._js.consumers(self.name)
+        return consumers.infos(self._api, self.name)
 
     def consumer_names(self) -> AsyncIterator[str]:
         """The names of all its consumers."""
-        return self._js.consumer_names(self.name)
+        return consumers.names(self._api, self.name)
 
     async def ordered_consumer(self, **options: Unpack[OrderedKeywords]) -> OrderedConsumer:
         """Read it in order and without gaps; options as for `JetStream.ordered_consumer`."""
-        return await self._js.ordered_consumer(self.name, **options)
+        consumer = OrderedConsumer(self._api, self.name, **options)
+        await streams.info(self._api, self.name)
+        return consumer
+
+    async def _made(self, config: ConsumerConfig, action: str) -> Consumer:
+        return Consumer(self._api, await consumers.create_or_update(self._api, self.name, config, action))
 
 
 def _at_least_1(argument: str, value: int | None) -> int | None:
