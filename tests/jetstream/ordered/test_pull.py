@@ -365,7 +365,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(js: JetStream, nc: Conne
                 await asyncio.sleep(0)
             assert task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            assert not ordered._row.pulling
+            assert ordered._chain.reader is None
         await ordered.delete()
     await no_consumers(stream)
 

@@ -22,7 +22,7 @@ from jetspark import (
     connect,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.ordered import push as ordered_push
+from jetspark.jetstream.ordered import chain
 from jetspark.wire import PubFrame
 from tests.support.consuming import LONG, Lossy, fill, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
@@ -169,8 +169,8 @@ async def test_a_stream_that_is_not_there_is_an_error(js: JetStream) -> None:
 
 @pytest.fixture
 async def scripted_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedPush]:
-    monkeypatch.setattr(ordered_push, "FIRST_BACK_OFF", 0.01)
-    monkeypatch.setattr(ordered_push, "LAST_BACK_OFF", 0.02)
+    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
+    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.02)
     async with ScriptedPush() as running:
         yield running
 
@@ -287,8 +287,8 @@ async def test_ending_while_it_waits_for_the_next_try_does_not_hang(
     scripted_server: ScriptedPush, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = scripted_server
-    monkeypatch.setattr(ordered_push, "FIRST_BACK_OFF", 3600)
-    monkeypatch.setattr(ordered_push, "LAST_BACK_OFF", 3600)
+    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 3600)
+    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 3600)
     async with connect(server.url) as nc:
         subscription = await nc.jetstream().subscribe("s.>", ordered=True)
         server.send(server.heartbeat(1))

@@ -24,6 +24,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.ordered import chain
 from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.pull import buffer as puller
@@ -79,8 +80,8 @@ async def consumer(js: JetStream) -> OrderedConsumer:
 
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "_FIRST_BACK_OFF", 0.01)
-    monkeypatch.setattr(ordered, "_LAST_BACK_OFF", 0.02)
+    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
+    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.02)
     monkeypatch.setattr(ordered, "_RETRY_WAIT", 0.01)
     monkeypatch.setattr(puller, "_FIRST_BACK_OFF", 0.01)
 
@@ -88,8 +89,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever backs off now does not come back within the test."""
-    monkeypatch.setattr(ordered, "_FIRST_BACK_OFF", HOUR)
-    monkeypatch.setattr(ordered, "_LAST_BACK_OFF", HOUR)
+    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", HOUR)
+    monkeypatch.setattr(chain, "_LAST_BACK_OFF", HOUR)
 
 
 @asynccontextmanager
@@ -335,7 +336,7 @@ async def test_a_bad_request_ends_it(
             await messages.next()
         assert await soon(server.deleted) == "o_1"
     # It is free for others then.
-    assert not consumer._row.pulling
+    assert consumer._chain.reader is None
 
 
 @pytest.mark.usefixtures("no_waits")
@@ -394,19 +395,20 @@ async def test_a_consumer_that_cannot_be_had_is_reported_and_tried_again(
         assert await take(messages, 1) == [2]
 
 
-async def test_each_try_is_waited_for_twice_as_long(
-    server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors, monkeypatch: pytest.MonkeyPatch
+async def test_each_attempt_waits_up_to_twice_as_long(
+    server: ScriptedJetStream, js: JetStream, errors: Errors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordered, "_FIRST_BACK_OFF", 0.01)
-    monkeypatch.setattr(ordered, "_LAST_BACK_OFF", 0.05)
-    async with reading(consumer, errors) as messages:
+    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
+    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.05)
+    consumer = OrderedConsumer(js.api, "S", name_prefix="o")
+    async with reading(consumer, errors):
         pull = await server.pull()
         pull.send(pull.status("100 Idle Heartbeat"))
         server.refusals = [None] * 5
         pull.send(pull.status("409 Consumer Deleted"))
         for wait in (0.01, 0.02, 0.04, 0.05, 0.05):
             await soon(errors)
-            assert messages._puller._wait == wait  # type: ignore[attr-defined]
+            assert wait / 2 <= consumer._chain._wait <= wait
         await server.pull()
 
 
@@ -480,7 +482,7 @@ async def test_only_one_reads_from_it_at_a_time(
             await consumer.consume(print)
         with pytest.raises(UsageError):
             await second.next()
-    assert not consumer._row.pulling
+    assert consumer._chain.reader is None
 
 
 async def test_a_first_consumer_that_cannot_be_had_is_raised_each_time(

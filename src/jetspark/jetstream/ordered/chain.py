@@ -1,16 +1,30 @@
-"""The row of consumers behind an ordered reader: which one is current, and how far the messages are.
+"""The chain of consumers behind an ordered reader: one at a time, each starting where the last one failed.
 
-Each message tells its place in the deliveries of its consumer; when one is missing, the next consumer of
-the row starts behind the last message that was seen, and what the old ones still send is dropped.
+The chain knows which consumer is current, checks that its deliveries follow without a gap, and remembers the
+last stream sequence. When something is wrong, it creates the next consumer behind that sequence and drops
+what older consumers still send. It drives its reader, a pull buffer (`pull.py`) or a push subscription
+(`push.py`), through `ChainReader`.
+
+    IDLE --advance()--> CREATING --created--> READING --+
+     ^                    ^  |                          |
+     |                    |  | creating failed          | a gap, a missed heartbeat, a reconnect,
+   drop()        back-off |  v                          | the consumer or its leader is gone
+     |                    BROKEN <------restart()-------+
+   any state
+
+A push consumer may deliver before its creation is answered: CREATING accepts messages as READING does, and
+`restart()` in CREATING leads to BROKEN once more. BROKEN and IDLE accept nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from jetspark.core.signal import Signal
 from jetspark.errors import (
     APIError,
     BadRequest,
@@ -26,19 +40,59 @@ from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.pull.request import PullTarget
+from jetspark.jetstream.push.gaps import Gaps
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 
-__all__ = ["FIRST_BACK_OFF", "LAST_BACK_OFF", "Row", "is_final"]
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
 
-#: Seconds between tries to delete a consumer earlier than the server does it by itself.
-_DELETE_WAITS: Final = (0.5, 1.0, 2.0, 4.0, 4.0)
-#: Seconds before the next consumer is created when the last one did not work: each time twice as long.
-FIRST_BACK_OFF: Final = 1.0
-LAST_BACK_OFF: Final = 10.0
+__all__ = ["Chain", "ChainReader", "ChainState", "is_final"]
+
+#: Seconds before the next consumer is created when the last one delivered nothing.
+_FIRST_BACK_OFF: Final = 1.0
+_LAST_BACK_OFF: Final = 10.0
+#: Seconds in which deleting a consumer is tried again: after that the server deletes it by itself.
+_DELETE_WITHIN: Final = 12.0
+_FIRST_DELETE_WAIT: Final = 0.5
+_LAST_DELETE_WAIT: Final = 4.0
 
 
-class Row:
-    """The consumers behind an ordered consumer: which one is current, and how far the messages are."""
+class ChainState(enum.Enum):
+    """What the chain does. The module docstring shows the transitions."""
+
+    IDLE = enum.auto()
+    CREATING = enum.auto()
+    READING = enum.auto()
+    BROKEN = enum.auto()
+
+
+#: States in which no message is accepted.
+_DEAF: Final = (ChainState.IDLE, ChainState.BROKEN)
+
+
+class ChainReader(Protocol):
+    """The reader that a chain drives."""
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether another consumer is of use."""
+
+    async def read_next_consumer(self) -> None:
+        """Create the next consumer with `advance` or `next_target`, and read from it. Raises their errors."""
+
+    def resumed(self) -> None:
+        """The next consumer is there, after a restart."""
+
+    def notify(self, error: Exception) -> None:
+        """Report an error after which the chain continues."""
+
+    def fail(self, error: Error) -> None:
+        """End: no consumer can be created any more."""
+
+
+class Chain:
+    """The consumers behind one ordered reader. Belongs to one event loop."""
 
     def __init__(self, api: API, stream: str, start: ConsumerConfig, prefix: str) -> None:
         self._api = api
@@ -46,22 +100,104 @@ class Row:
         self._start = start
         self._prefix = prefix
         self._serial = 0
-        self._deletions: set[asyncio.Task[None]] = set()
-        #: The number of the next delivery.
-        self.expected = 1
-        #: The name of the current consumer, from the moment on at which it may deliver.
-        self.current = ""
-        #: Whether messages() or consume() reads from it.
-        self.pulling = False
-        self.info: ConsumerInfo | None = None
+        self._current = ""
+        self._gaps = Gaps(1)
         self._begun = False
-        #: The last sequence of the stream that was seen; 0 before the first message.
+        self._backoff = Backoff(first=_FIRST_BACK_OFF, longest=_LAST_BACK_OFF)
+        # Seconds before the next consumer is created; 0 after one that delivered.
+        self._wait = 0.0
+        self._woken = Signal()
+        #: Whether the next consumer is being created, or waited for.
+        self.advancing = False
+        self._task: asyncio.Task[None] | None = None
+        self._deletions: set[asyncio.Task[None]] = set()
+        self.state = ChainState.IDLE
+        #: What reads from it until it ends; None while only single fetches do.
+        self.reader: ChainReader | None = None
+        #: The current consumer, as it was created; None when there is none.
+        self.info: ConsumerInfo | None = None
+        #: The last sequence of the stream that was accepted; 0 before the first message.
         self.last_sequence = 0
 
-    async def advance(self, deliver_subject: str | None = None) -> ConsumerInfo:
-        """Create the next consumer, behind what was seen; the old one is deleted in the background.
+    @property
+    def connection(self) -> Connection:
+        """The connection that its consumers are read through."""
+        return self._api.connection
 
-        With `deliver_subject` it pushes to there.
+    # --- driving the reader
+
+    def check_free(self) -> None:
+        """Raise `UsageError` when messages() or consume() reads from it."""
+        if self.reader is not None:
+            raise UsageError("messages() or consume() runs on this ordered consumer: make another one")
+
+    async def begin(self, reader: ChainReader) -> None:
+        """Let `reader` read from its first consumer. Raises what creating that raises."""
+        self.check_free()
+        self.reader = reader
+        self.advancing = True
+        try:
+            await reader.read_next_consumer()
+        except BaseException:
+            self.reader = None
+            raise
+        finally:
+            self.advancing = False
+        if self.state is ChainState.BROKEN:
+            self.restart()
+
+    def restart(self) -> None:
+        """Give up the current consumer: let the reader continue with the next one."""
+        self.state = ChainState.BROKEN
+        if not self.advancing and self.reader is not None and self.reader.wants_more:
+            self.advancing = True
+            self._task = asyncio.create_task(self._replace(self.reader))
+
+    def works(self) -> None:
+        """The current consumer was heard, or the connection is new: the next one need not wait."""
+        if self._wait:
+            self._wait = 0.0
+            self._backoff.renew()
+            self.wake()
+
+    def wake(self) -> None:
+        """The reader has ended or has room again: look at it."""
+        self._woken.wake()
+
+    async def woken(self) -> None:
+        """Return at the next `wake`."""
+        await self._woken.wait(None)
+
+    async def stop(self) -> None:
+        """Stop creating consumers."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _replace(self, reader: ChainReader) -> None:
+        try:
+            while reader.wants_more and self.state is ChainState.BROKEN:
+                if self._wait and await self._woken.wait(self._wait):
+                    continue
+                self._wait = self._backoff.next_wait() or 0.0
+                try:
+                    await reader.read_next_consumer()
+                except Error as error:
+                    if is_final(error):
+                        reader.fail(error)
+                        return
+                    reader.notify(error)
+            if self.state is ChainState.READING:
+                reader.resumed()
+        finally:
+            self.advancing = False
+
+    # --- the consumers
+
+    async def advance(self, deliver_subject: str | None = None) -> ConsumerInfo:
+        """Create the next consumer, behind the last sequence; the old one is deleted in the background.
+
+        With `deliver_subject` it is a push consumer.
         """
         self.drop()
         self._serial += 1
@@ -73,14 +209,17 @@ class Row:
                 opt_start_seq=self.last_sequence + 1,
                 opt_start_time=None,
             )
-        # One that pushes may deliver before its creation is answered.
-        self.current, self.expected = name, 1
+        self._current, self._gaps.expected = name, 1
+        self.state = ChainState.CREATING
         creating = asyncio.create_task(consumers.create_or_update(self._api, self._stream, config, "create"))
         try:
             self.info = await asyncio.shield(creating)
         except BaseException:
+            self.state = ChainState.BROKEN
             self._later(self._undo(creating, name))
             raise
+        if self.state is not ChainState.BROKEN:
+            self.state = ChainState.READING
         return self.info
 
     async def next_target(self) -> PullTarget:
@@ -88,17 +227,20 @@ class Row:
         info = await self.advance()
         return PullTarget.of(self._api, self._stream, info.name, AckPolicy.NONE)
 
-    def check_free(self) -> None:
-        """Raise `UsageError` when messages() or consume() reads from it."""
-        if self.pulling:
-            raise UsageError("messages() or consume() runs on this ordered consumer: make another one")
-
     def drop(self) -> None:
         """Delete the current consumer, without waiting for it."""
-        self.current = ""
+        self.state = ChainState.IDLE
         if self.info is not None:
             self._later(self._delete(self.info.name))
             self.info = None
+
+    def end(self, reader: ChainReader) -> None:
+        """`reader` has ended: the chain is free for another one."""
+        self.wake()
+        if self.reader is reader:
+            self.reader = None
+            if not self.connection.closed:
+                self.drop()
 
     def _later(self, deletion: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(deletion)
@@ -106,69 +248,80 @@ class Row:
         task.add_done_callback(self._deletions.discard)
 
     async def _undo(self, creating: asyncio.Task[ConsumerInfo], name: str) -> None:
-        """Delete what nobody waits for any more; not before it is there, or it would outlive that."""
+        """Delete a consumer whose creation failed or was cancelled, when that is answered and not before."""
         try:
             await creating
         except APIError:
             return
         except Error:
-            pass  # It may be there all the same.
+            pass  # It may exist all the same.
         await self._delete(name)
 
     async def _delete(self, name: str) -> None:
-        """Delete a consumer, for as long as an election may take; after that the server does it by itself."""
-        for wait in _DELETE_WAITS:
+        """Delete a consumer, for as long as an election may take."""
+        backoff = Backoff(_DELETE_WITHIN, first=_FIRST_DELETE_WAIT, longest=_LAST_DELETE_WAIT)
+        while (wait := backoff.next_wait()) is not None:
             try:
                 await consumers.delete(self._api, self._stream, name)
             except (ConsumerNotFound, StreamNotFound, ConnectionClosed):
                 return
             except Error:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._api.connection.wait_closed(), wait)
+                    await asyncio.wait_for(self.connection.wait_closed(), wait)
             else:
                 return
 
+    # --- the messages
+
     def accept(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], bool]:
-        """The messages that follow without a gap, and whether that were all of the current consumer."""
+        """The messages that follow without a gap, and whether these are all of the current consumer."""
+        if not frames or self.state in _DEAF:
+            return [], True
+        accepted, whole = frames, True
+        if len(frames) <= 2 or not self._follow(frames):
+            accepted, whole = self._following(frames)
+        if self._wait and accepted:
+            self.works()
+        return accepted, whole
+
+    def _follow(self, frames: list[MsgFrame]) -> bool:
+        """Whether all of them follow, checked without parsing each: deliveries are numbered in order."""
+        first, last = parse_metadata(frames[0].reply), parse_metadata(frames[-1].reply)
+        if first.consumer != self._current:
+            return False
+        name = f".{self._current}.".encode()
+        prefix = frames[0].reply.partition(name)[0] + name
+        if not all(frame.reply.startswith(prefix) for frame in frames):
+            return False
+        if not self._gaps.follows(first.sequence, last.sequence, len(frames)):
+            return False
+        self._begun = True
+        self.last_sequence = last.sequence.stream
+        return True
+
+    def _following(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], bool]:
         accepted: list[MsgFrame] = []
-        current = self.current
-        if len(frames) > 2 and self._follow(frames, current):
-            return frames, True
-        # All before the first is counted: one that is none must not leave the count half done.
+        # Parse every reply first, so a malformed one cannot leave the count half-updated.
         for frame, metadata in [(frame, parse_metadata(frame.reply)) for frame in frames]:
-            if metadata.consumer != current:
+            if metadata.consumer != self._current:
                 continue
-            if metadata.sequence.consumer != self.expected:
+            if not self._gaps.follows(metadata.sequence, metadata.sequence, 1):
+                self.state = ChainState.BROKEN
                 return accepted, False
-            self.expected += 1
             self._begun = True
             self.last_sequence = metadata.sequence.stream
             accepted.append(frame)
         return accepted, True
 
-    def _follow(self, frames: list[MsgFrame], current: str) -> bool:
-        """Whether all of them follow, seen without a look at each: deliveries are counted through."""
-        first, last = parse_metadata(frames[0].reply), parse_metadata(frames[-1].reply)
-        if (
-            first.consumer != current
-            or first.sequence.consumer != self.expected
-            or last.sequence.consumer != self.expected + len(frames) - 1
-        ):
-            return False
-        name = f".{current}.".encode()
-        prefix = frames[0].reply.partition(name)[0] + name
-        if not all(frame.reply.startswith(prefix) for frame in frames):
-            return False
-        self.expected += len(frames)
-        self._begun = True
-        self.last_sequence = last.sequence.stream
-        return True
+    def is_missing(self, last_consumer: int, last_stream: int) -> bool:
+        """Whether deliveries are missing before a heartbeat that names the last ones."""
+        return self._gaps.heartbeat(last_consumer, last_stream) is not None
 
     def rewind(self, frame: MsgFrame) -> None:
-        """Go on with this message: nobody read it."""
+        """Continue with this message: it was accepted and not read."""
         self.last_sequence = parse_metadata(frame.reply).sequence.stream - 1
 
 
 def is_final(error: Error) -> bool:
-    """Whether no consumer can ever be had."""
+    """Whether no consumer can ever be created."""
     return isinstance(error, StreamNotFound | ConnectionClosed | UsageError | BadRequest)

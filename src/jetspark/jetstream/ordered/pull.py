@@ -27,9 +27,7 @@ from jetspark.jetstream.message.status import OnConsume, Status, is_status
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.ordered.chain import FIRST_BACK_OFF as _FIRST_BACK_OFF
-from jetspark.jetstream.ordered.chain import LAST_BACK_OFF as _LAST_BACK_OFF
-from jetspark.jetstream.ordered.chain import Row, is_final
+from jetspark.jetstream.ordered.chain import Chain, ChainState, is_final
 from jetspark.jetstream.pull.buffer import OnError, Puller
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
@@ -80,7 +78,7 @@ class OrderedConsumer:
                 deliver_policy = DeliverPolicy.BY_START_TIME
         self._api = api
         self.stream_name = stream
-        self._row = Row(
+        self._chain = Chain(
             api,
             stream,
             ConsumerConfig(
@@ -105,12 +103,12 @@ class OrderedConsumer:
     @property
     def cached_info(self) -> ConsumerInfo | None:
         """The consumer that currently stands behind it, as it was created; None when there is none."""
-        return self._row.info
+        return self._chain.info
 
     @property
     def last_sequence(self) -> int:
         """The last sequence of the stream that arrived; 0 before the first message."""
-        return self._row.last_sequence
+        return self._chain.last_sequence
 
     def __repr__(self) -> str:
         return f"<OrderedConsumer {self.stream_name} after {self.last_sequence}>"
@@ -158,18 +156,17 @@ class OrderedConsumer:
     async def delete(self) -> None:
         """Delete the consumer on the server. Reading on creates the next one."""
         self._target = None
-        self._row.drop()
+        self._chain.drop()
 
     def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
-        self._row.check_free()
+        self._chain.check_free()
         self._target = None
         options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
-        nowhere = PullTarget(self._api.connection, "", AckPolicy.NONE)
-        return _OrderedPuller(self._row, nowhere, PullOptions(**options), on_error)
+        return _OrderedPuller(self._chain, PullOptions(**options), on_error)
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
         """Fetch from the current consumer; when it brings only an error, from the next, if time is left."""
-        self._row.check_free()
+        self._chain.check_free()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
@@ -177,7 +174,7 @@ class OrderedConsumer:
                 async with asyncio.timeout_at(deadline + _GRACE):
                     if self._target is None:
                         self._leftover = Leftover()
-                        self._target = await self._row.next_target()
+                        self._target = await self._chain.next_target()
                     if request.expires is not None:
                         request = request.replace(**shortened(request, max(deadline - loop.time(), 0.01)))
                     batch = await Fetch(self._target, request, leftover=self._leftover).run(seconds)
@@ -192,7 +189,7 @@ class OrderedConsumer:
                     raise
                 await asyncio.sleep(_RETRY_WAIT)
                 continue
-            frames, whole = self._row.accept([message._frame for message in batch])
+            frames, whole = self._chain.accept([message._frame for message in batch])
             if not whole or batch.error is not None:
                 self._target = None
             if frames or whole or loop.time() >= deadline:
@@ -203,53 +200,34 @@ class OrderedConsumer:
 
 
 class _OrderedPuller(Puller):
-    """A puller that goes on with the next consumer of the row where another one would report and repeat."""
+    """A pull buffer that a chain drives: where another buffer reports and repeats, the chain goes on."""
 
-    def __init__(self, row: Row, nowhere: PullTarget, options: PullOptions, on_error: OnError | None) -> None:
-        super().__init__(nowhere, options, on_error)
-        self._row = row
-        self._advancing: asyncio.Task[None] | None = None
-        # Seconds before the next consumer is created; none when the last one was seen to work.
-        self._wait = 0.0
+    def __init__(self, chain: Chain, options: PullOptions, on_error: OnError | None) -> None:
+        super().__init__(PullTarget(chain.connection, "", AckPolicy.NONE), options, on_error)
+        self._chain = chain
 
     async def start(self) -> None:
         """Create the first consumer. Raises what that raises."""
-        self._row.check_free()
-        self._row.pulling = True
-        try:
-            self.target = await self._row.next_target()
-        except BaseException:
-            self._row.pulling = False
-            raise
+        await self._chain.begin(self)
         await super().start()
 
+    # --- for the session
+
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Drop what old consumers send; advance when something is missing."""
+        """Drop what old consumers send; restart the chain when something is missing."""
         statuses: list[MsgFrame] = []
         if not all(map(_data, frames)):  # A status has no payload.
             statuses = [frame for frame in frames if is_status(frame)]
             frames = [frame for frame in frames if not is_status(frame)]
-        accepted, whole = self._row.accept(frames)
-        if accepted:
-            self._wait = 0.0
+        accepted, whole = self._chain.accept(frames)
         super().deliver(statuses + accepted)
         if not whole:
             self._restart()
 
     def reconnected(self) -> None:
-        """Go on with the next consumer, at once: the last one may be gone with its server."""
-        self._wait = 0.0
-        self._arrived.wake()
+        """Continue with the next consumer at once: the last one may be gone with its server."""
+        self._chain.works()
         super().reconnected()
-
-    def _restart(self) -> None:
-        self._pull.forget()
-        if self._asking and self._advancing is None:
-            self._advancing = self._background(self._advance())
-
-    def _ask(self) -> None:
-        if self._advancing is None:
-            super()._ask()
 
     def _on_status(self, status: Status, token: int) -> None:
         gone = status.on_consume is OnConsume.END or isinstance(status.error, NoResponders)
@@ -257,37 +235,46 @@ class _OrderedPuller(Puller):
             if self._pull.ended(token, None):
                 self._restart()
         else:
-            self._wait = 0.0
+            self._chain.works()
             super()._on_status(status, token)
 
-    async def _advance(self) -> None:
-        while self._asking:
-            if self._wait and await self._arrived.wait(self._wait):
-                continue  # It was stopped, or the connection is back.
-            self._wait = min(max(2 * self._wait, _FIRST_BACK_OFF), _LAST_BACK_OFF)
-            try:
-                self.target = await self._row.next_target()
-            except Error as error:
-                if is_final(error):
-                    self._finish(error)
-                    return
-                self.notify(error)
-            else:
-                break
-        self._advancing = None
-        if self.over:
-            self._row.drop()  # It was made while the user stopped.
-        else:
-            self._ask()
+    def _restart(self) -> None:
+        self._pull.forget()
+        if not self._chain.advancing:
+            self._chain.restart()
+
+    def _ask(self) -> None:
+        if self._chain.state is ChainState.READING:
+            super()._ask()
 
     def _give_back(self) -> None:
-        """Whoever reads next goes on with what is unread."""
+        """The next reader continues with what is unread."""
         if self._unread:
-            self._row.rewind(self._unread[0])
+            self._chain.rewind(self._unread[0])
             self._unread.clear()
 
     def _finish(self, error: Error | None) -> None:
         super()._finish(error)
-        self._row.pulling = False
-        if not self.target.connection.closed:
-            self._row.drop()
+        self._chain.end(self)
+
+    # --- for the chain
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it still asks for messages."""
+        return self._asking
+
+    async def read_next_consumer(self) -> None:
+        """Pull from the next consumer of the chain."""
+        self.target = await self._chain.next_target()
+
+    def resumed(self) -> None:
+        """Ask the new consumer; delete it when the reader was stopped meanwhile."""
+        if self.over:
+            self._chain.drop()
+        else:
+            self._ask()
+
+    def fail(self, error: Error) -> None:
+        """End with this error."""
+        self._finish(error)
