@@ -48,7 +48,7 @@ class Publisher:
     def __init__(self, bridge: Bridge, inner: aio.Publisher) -> None:
         self._bridge = bridge
         self._inner = inner
-        self._flight = inner._flight
+        self._in_flight = inner._in_flight
         self._lock = threading.Lock()
         # Messages that were numbered here, in order, and have not come to the loop yet.
         self._submitted: list[_Submitted] = []
@@ -90,7 +90,7 @@ class Publisher:
             raise self._bridge.portal.refusal()
         future = _Acknowledgement(self._bridge)
         with self._lock:
-            if self._flight.ended is not None or self._bridge.connection.draining:
+            if self._in_flight.ended is not None or self._bridge.connection.draining:
                 raise self._inner._refusal()
             message = _Submitted(
                 *self._inner.frame(self._published + 1, subject, data, headers, msg_id, expectations), future
@@ -114,7 +114,7 @@ class Publisher:
         msg_id: str | None = None,
         **expectations: Unpack[Expectations],
     ) -> Future[PubAck]:
-        if self.pending >= self._flight.window.max_pending:
+        if self.pending >= self._in_flight.window.max_pending:
             self._bridge.run(self._room())
         return self.publish(subject, data, headers=headers, msg_id=msg_id, **expectations)
 
@@ -131,13 +131,13 @@ class Publisher:
 
     def _check_room(self, size: int) -> None:
         """The messages beyond the window are bounded, wherever they wait."""
-        window = self._flight.window
+        window = self._in_flight.window
         if self.pending < window.max_pending:
             return
         waiting = window.waiting_bytes + self._submitted_bytes
         if waiting + size > window.max_buffered_bytes:
             raise OutboundBufferFull(
-                f"{waiting} bytes wait for room in the window, {window.max_buffered_bytes} may",
+                f"{waiting} bytes wait for the ack window, limit {window.max_buffered_bytes}",
                 hint="Use `send(...)`, which waits for room, or raise `max_buffered_bytes`",
             )
 
@@ -148,26 +148,26 @@ class Publisher:
             submitted, self._submitted = self._submitted, []
             self._submitted_bytes = 0
             self._scheduled = False
-        flight = self._flight
+        in_flight = self._in_flight
         for message in submitted:
             try:
-                if flight.ended is not None:
-                    raise flight.ended
-                flight.add(*message)
+                if in_flight.ended is not None:
+                    raise in_flight.ended
+                in_flight.add(*message)
             except Error as error:
-                flight.reject(message.subject, message.future, error)
+                in_flight.reject(message.subject, message.future, error)
 
     async def _room(self) -> None:
         # Half of it, so that a thread that is faster than the server does not cross for each message.
-        window = self._flight.window
+        window = self._in_flight.window
         enough = window.max_pending // 2
-        flight = self._flight
+        in_flight = self._in_flight
 
         def ready() -> bool:
-            return flight.ended is not None or self.pending <= enough
+            return in_flight.ended is not None or self.pending <= enough
 
-        if not await flight.until(ready, self._inner._timeout):
+        if not await in_flight.until(ready, self._inner._timeout):
             raise Timeout(
-                f"no room in the window of {window.max_pending} messages within {self._inner._timeout} s",
+                f"no room in the ack window of {window.max_pending} messages within {self._inner._timeout} s",
                 hint="The server does not acknowledge, or the connection is down",
             )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jetspark.errors import OutboundBufferFull
-from jetspark.jetstream.publish.ack_window import Message, Window
+from jetspark.jetstream.publish.ack_window import AckWindow, Message
 from jetspark.wire import encode
 
 ACK_TIMEOUT = 5.0
@@ -27,7 +27,7 @@ class Windows(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.window = Window(max_pending=4, max_buffered_bytes=1 << 20, ack_timeout=ACK_TIMEOUT)
+        self.window = AckWindow(max_pending=4, max_buffered_bytes=1 << 20, ack_timeout=ACK_TIMEOUT)
         self.now = 100.0
         self.published = 0
         self.settled: set[int] = set()
@@ -129,7 +129,7 @@ TestWindows = Windows.TestCase
 
 
 def test_a_silent_server_has_lost_what_is_older_than_the_ack_timeout() -> None:
-    window = Window(10, 0, ACK_TIMEOUT)
+    window = AckWindow(10, 0, ACK_TIMEOUT)
     for number, sent_at in ((1, 0.0), (2, 0.0), (3, 3.0)):
         window.sent[b"%d" % number] = make(number, sent_at)
     late, lost = window.expire(6.0, answered_at=0.0, answered=0)
@@ -140,7 +140,7 @@ def test_a_silent_server_has_lost_what_is_older_than_the_ack_timeout() -> None:
 
 
 def test_a_slow_server_has_lost_only_what_is_older_than_its_last_answer() -> None:
-    window = Window(10, 0, ACK_TIMEOUT)
+    window = AckWindow(10, 0, ACK_TIMEOUT)
     for number in (1, 3, 4):
         window.sent[b"%d" % number] = make(number)
     _, lost = window.expire(6.0, answered_at=5.9, answered=2)
@@ -149,7 +149,7 @@ def test_a_slow_server_has_lost_only_what_is_older_than_its_last_answer() -> Non
 
 @given(sizes=st.lists(st.integers(0, 2000), max_size=20), limit=st.integers(0, 5000))
 def test_no_more_bytes_wait_than_may(sizes: list[int], limit: int) -> None:
-    window = Window(1, limit, ACK_TIMEOUT)
+    window = AckWindow(1, limit, ACK_TIMEOUT)
     for number, size in enumerate(sizes, start=1):
         message = make(number, size=size)
         if window.waiting_bytes + len(message.frame) > limit:

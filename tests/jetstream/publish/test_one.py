@@ -171,7 +171,7 @@ async def test_a_stream_without_ttl_refuses_one_and_the_hint_says_what_to_change
     [
         ({"msg_id": "a", "headers": {"Nats-Msg-Id": "b"}}, "msg_id and the header 'Nats-Msg-Id'"),
         ({"ttl": 5, "headers": {"Nats-TTL": "1"}}, "ttl and the header 'Nats-TTL'"),
-        ({"headers": {"nats-msg-id": "a"}}, "written 'Nats-Msg-Id'"),
+        ({"headers": {"nats-msg-id": "a"}}, "Write 'Nats-Msg-Id'"),
         ({"headers": {"Nats-Msg-Id": ["a", "b"]}}, "one value"),
         ({"headers": {"Nats-Msg-Id": ""}}, "Nats-Msg-Id must be text"),
         ({"msg_id": ""}, "msg_id must be text"),
@@ -314,7 +314,7 @@ async def test_after_retry_for_the_last_error_is_raised(
     stream.on_message = lambda _: stream.refuse(err_code=err_code) if err_code else stream.nobody()
     with pytest.raises(error):
         await js.publish("orders.new", retry_for=0.6)
-    assert len(stream.received) == 2
+    assert len(stream.received) in (2, 3)  # the waits between have jitter
 
 
 async def test_with_retry_for_zero_there_is_one_try(scripted: tuple[ScriptedStream, JetStream]) -> None:

@@ -1,58 +1,65 @@
-"""The messages of a publisher that have no outcome yet, and where each of them is. No I/O, no clock.
+"""The messages of a publisher that are not settled yet, and the state of each. Pure: no I/O, no clock.
 
-`waiting` to be sent; `sent` and not answered; or in `retry`, when nobody took it or it is unknown whether
-somebody did. The first two are in the order in which the messages were published, and everything in `waiting`
-is newer than the rest. Times are those of the event loop, and are given.
+A message is `waiting` to be sent; `sent` and not answered; or in `retry`, when no server took it or it is
+unknown whether the stream stored it. The first two are in the order in which the messages were published, and
+everything in `waiting` is newer than the rest. Times are those of the event loop; the caller passes them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Protocol
 
 import msgspec
 
 from jetspark.errors import Error, OutboundBufferFull
 from jetspark.jetstream.model.requests import PubAck
 
-__all__ = ["Message", "Outcome", "Window"]
-
-#: Where an acknowledgement goes: to a task, or to a thread.
-Outcome: TypeAlias = asyncio.Future[PubAck] | concurrent.futures.Future[PubAck]
+__all__ = ["AckFuture", "AckWindow", "Message"]
 
 _number = attrgetter("number")
 
 
+class AckFuture(Protocol):
+    """The future of an acknowledgement, of asyncio or of a thread."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: PubAck, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+    def exception(self) -> BaseException | None: ...
+
+
 class Message(msgspec.Struct, eq=False, gc=False):
-    """A message without an outcome. Nothing it holds refers to it, so it is none of the collector's work."""
+    """A message that is not settled. It is in no reference cycle, so the garbage collector skips it."""
 
     number: int
     subject: str
-    #: None for the one that its number gives it.
+    #: None for a generated id, which follows from the number.
     msg_id: str | None
     frame: bytes
-    future: Outcome
+    future: AckFuture
     #: When it fails.
     deadline: float
     #: When it was last sent.
     sent_at: float
-    #: Whether it was sent before, and nobody knows what came of it.
+    #: Whether an earlier attempt may have been stored.
     unknown: bool = False
-    #: Why the stream refused it, while the stream is asked whether it stored an earlier try.
+    #: Why the stream refused it, while the stream is asked whether it stored an earlier attempt.
     refusal: Error | None = None
 
     @property
     def size(self) -> int:
-        """Bytes of headers and payload: what `max_payload` is about."""
+        """Bytes of headers and payload, which `max_payload` limits."""
         return int(self.frame[: self.frame.index(b"\r\n")].rpartition(b" ")[2])
 
 
-class Window:
-    """Up to `max_pending` messages are sent, and up to `max_buffered_bytes` of others wait."""
+class AckWindow:
+    """Up to `max_pending` messages are in flight, and up to `max_buffered_bytes` of others wait."""
 
     __slots__ = (
         "ack_timeout",
@@ -70,7 +77,7 @@ class Window:
         self.ack_timeout = ack_timeout
         self.waiting: deque[Message] = deque()
         self.waiting_bytes = 0
-        #: By token, which is the number in the reply subject.
+        #: By token: the number at the end of the reply subject.
         self.sent: dict[bytes, Message] = {}
         self.retry: list[Message] = []
 
@@ -81,28 +88,28 @@ class Window:
 
     @property
     def can_send(self) -> bool:
-        """Whether a message that waits can be sent."""
+        """Whether a waiting message can be sent."""
         return bool(self.waiting) and len(self.sent) < self.max_pending
 
     def oldest(self) -> int | None:
-        """The number of the oldest message; None when there is none."""
+        """The number of the oldest message; None when the window is empty."""
         fronts = [next(iter(self.sent.values()))] if self.sent else []
         if self.waiting:
             fronts.append(self.waiting[0])
         return min(map(_number, [*fronts, *self.retry]), default=None)
 
     def enqueue(self, message: Message) -> None:
-        """Let a new message wait. Raises `OutboundBufferFull`."""
+        """Add a new message to those that wait. Raises `OutboundBufferFull`."""
         if self.waiting_bytes + len(message.frame) > self.max_buffered_bytes:
             raise OutboundBufferFull(
-                f"{self.waiting_bytes} bytes wait for room in the window, {self.max_buffered_bytes} may",
+                f"{self.waiting_bytes} bytes wait for the ack window, limit {self.max_buffered_bytes}",
                 hint="Use `await send(...)`, which waits for room, or raise `max_buffered_bytes`",
             )
         self.waiting.append(message)
         self.waiting_bytes += len(message.frame)
 
     def take(self, now: float) -> Message:
-        """The next message, which is sent now."""
+        """Take the next waiting message, to send it now."""
         message = self.waiting.popleft()
         self.waiting_bytes -= len(message.frame)
         message.sent_at = now
@@ -110,29 +117,29 @@ class Window:
         return message
 
     def send_again(self, messages: Iterable[Message]) -> None:
-        """These were answered, and have been sent again with a question."""
+        """Put answered messages back: they were sent again, as a question."""
         everything = sorted([*self.sent.values(), *messages], key=_number)
         self.sent = {b"%d" % message.number: message for message in everything}
 
     def lose(self, messages: Iterable[Message]) -> None:
-        """These were sent, and it is unknown what came of them."""
+        """Move sent messages to `retry`: it is unknown whether the stream stored them."""
         for message in messages:
             del self.sent[b"%d" % message.number]
             message.unknown = True
             self.retry.append(message)
 
     def requeue(self) -> None:
-        """Let what is to be sent again wait before everything else."""
+        """Put the messages in `retry` in front of those that wait."""
         self.retry.sort(key=_number, reverse=True)
         self.waiting.extendleft(self.retry)
         self.waiting_bytes += sum(len(message.frame) for message in self.retry)
         self.retry = []
 
     def expire(self, now: float, *, answered_at: float, answered: int) -> tuple[list[Message], list[Message]]:
-        """Remove what is too late, and `lose` what was not answered in time; returns both.
+        """Remove messages past their deadline, and `lose` those not answered in time; returns both.
 
-        While the server answers, at `answered_at` message number `answered`, it is only slow: lost is what is
-        older than that.
+        The server last answered at `answered_at`, message number `answered`. While it answers it is only
+        slow: then only messages older than that one are lost.
         """
         silent = answered_at + self.ack_timeout <= now
         late, lost = [], []
@@ -154,7 +161,7 @@ class Window:
         return late, lost
 
     def next_check(self, now: float) -> float | None:
-        """When to call `expire` again; None when there is nothing."""
+        """When to call `expire` again; None when the window is empty."""
         soon = now + self.ack_timeout / 4
         times = [soon] if self.retry else []
         if self.sent:
@@ -165,7 +172,7 @@ class Window:
         return min(times, default=None)
 
     def remove(self, concerned: Callable[[Message], bool]) -> list[Message]:
-        """Remove and return what is not under way and `concerned`."""
+        """Remove and return the messages that are not in flight and `concerned`."""
         removed = [message for message in (*self.retry, *self.waiting) if concerned(message)]
         if removed:
             self.retry = [message for message in self.retry if not concerned(message)]

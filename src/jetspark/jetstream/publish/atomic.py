@@ -1,9 +1,9 @@
-"""Atomic batches: messages of which a stream stores all, in order and without others between, or none.
+"""Atomic batches: a stream stores all messages, in order and with no others between them, or none.
 
-Server 2.12, and a stream with `allow_atomic`. A batch has an id, each of its messages a number, and the last
-one says that it is the last. The first is sent as a request, so that a stream that takes no batches says so
-at once; the others are checked when the last has arrived. A batch without its last message is forgotten by
-the server after 10 seconds.
+Requires server 2.12 and a stream with `allow_atomic`. A batch has an id, each message a number, and the last
+message a mark. The first is sent as a request, so that a stream without `allow_atomic` refuses it at once;
+the server checks the others when the last has arrived. It drops a batch whose last message does not arrive
+within 10 seconds.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
+from jetspark.jetstream.publish.attempts import is_temporary_refusal, repeat_for
 from jetspark.jetstream.publish.headers import Expectations, check_seconds, compose_headers
-from jetspark.jetstream.publish.one import TEMPORARY, attempt_for
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_subject
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_MESSAGES", "AtomicBatch"]
 
-#: The server refuses more.
+#: The limit of the server.
 MAX_MESSAGES: Final = 1000
 _ID: Final = "Nats-Batch-Id"
 _SEQUENCE: Final = "Nats-Batch-Sequence"
 _COMMIT: Final = "Nats-Batch-Commit"
-#: The server has not got all of the batch: the leader has changed, or the connection broke.
+#: The batch is incomplete: the leader changed, or the connection broke.
 _INCOMPLETE: Final = 10176
 _NEEDS: Final = f"Requires nats-server {Feature.ATOMIC_BATCH.since} or later"
 
@@ -53,10 +53,10 @@ class AtomicBatch:
     """Messages that a stream stores together or not at all. Made by `js.atomic_batch`; a context manager.
 
     Leaving the context commits, unless nothing was added or `commit` was called; when the body raises,
-    nothing is sent. A `commit` that raises has stored nothing and may be called again, except that after
-    `ConnectionLost` and `Timeout` it is unknown. If its messages have ids it may be called again even then:
-    a stream that has one of the ids refuses the whole batch with `BatchPublishError` 10201, so nothing is
-    stored twice.
+    nothing is sent. A `commit` that raises has stored nothing and may be called again. The exceptions are
+    `ConnectionLost` and `Timeout`, after which that is unknown. If the messages have ids, `commit` may be
+    called again even then: a stream that has one of the ids refuses the whole batch with `BatchPublishError`
+    10201, so nothing is stored twice.
     """
 
     def __init__(self, api: API, *, timeout: float | None = None, retry_for: float = 15.0) -> None:
@@ -66,7 +66,7 @@ class AtomicBatch:
         check_seconds("timeout", self._timeout)
         check_seconds("retry_for", retry_for, least=0.0)
         self._messages: list[_Message] = []
-        #: Whether `commit` was called, and whether its last try has come to the last message.
+        #: Whether `commit` was called, and whether its last attempt reached the last message.
         self._tried = False
         self._finishing = False
         #: The acknowledgement of the batch; None until it is committed.
@@ -84,23 +84,23 @@ class AtomicBatch:
         msg_id: str | None = None,
         **expectations: Unpack[Expectations],
     ) -> None:
-        """Add a message. It is sent by `commit`.
+        """Add a message, which `commit` sends.
 
-        Raises `UsageError` for what cannot be sent, for more than 1000 messages, and after `commit`;
+        Raises `UsageError` for an invalid argument, for more than 1000 messages, and after `commit`;
         `MaxPayloadError`. All subjects must belong to the same stream. `expected_last_sequence` is for the
-        first message only, and the server takes no `expected_last_msg_id` in a batch.
+        first message only, and the server refuses `expected_last_msg_id` in a batch.
         """
         self._raise_if_committed()
         if len(self._messages) >= MAX_MESSAGES:
             raise UsageError(
-                f"a batch has at most {MAX_MESSAGES} messages", hint="Commit it, and begin another"
+                f"a batch has at most {MAX_MESSAGES} messages", hint="Commit it, and start another"
             )
         check_subject(subject)
         data = as_bytes(data)
         fields = compose_headers(headers, msg_id, expectations)
         for name in fields:
             if name.lower().startswith("nats-batch-"):
-                raise UsageError(f"headers: {name!r} is set by the batch itself")
+                raise UsageError(f"headers: {name!r} is reserved, the batch sets it")
         message = _Message(subject, data, fields)
         size = len(header_block(_numbered(message, "x" * 22, MAX_MESSAGES, last=True))) + len(data)
         max_payload = self._api.connection.max_payload
@@ -111,12 +111,13 @@ class AtomicBatch:
     async def commit(self) -> PubAck:
         """Publish the batch and return its acknowledgement: the last sequence, `batch_id`, `batch_size`.
 
-        Tried again for `retry_for` seconds while nobody answers, and when the connection breaks or the leader
-        changes before the last message was sent.
+        Repeats it for `retry_for` seconds while the stream has no leader, and when the connection breaks or
+        the leader changes before the last message was sent.
 
         Raises `BatchPublishError` with the reason, `WrongLastSequence` and other `APIError` when the stream
-        refuses the batch, `NoStreamForSubject`, `NoResponders`; `UsageError` without messages, and after it
-        has succeeded. After `ConnectionLost` and `Timeout` the hint says whether the batch may be stored.
+        refuses the batch, `NoStreamForSubject`, `NoResponders`; `UsageError` without messages, and after a
+        commit that succeeded. After `ConnectionLost` and `Timeout` the hint says whether the batch may be
+        stored.
         """
         self._raise_if_committed()
         if not self._messages:
@@ -124,7 +125,7 @@ class AtomicBatch:
         self._check_server()
         self._tried = True
         subject = self._messages[0].subject
-        self.ack = await attempt_for(self._api, subject, self._attempt, self._passes, self._retry_for)
+        self.ack = await repeat_for(self._api, subject, self._attempt, self._may_repeat, self._retry_for)
         return self.ack
 
     async def __aenter__(self) -> Self:
@@ -137,7 +138,7 @@ class AtomicBatch:
             await self.commit()
 
     async def _attempt(self) -> PubAck:
-        """One try, under an id of its own: the server may still have a part of the one before."""
+        """One attempt, with an id of its own: the server may still have a part of the one before."""
         self._finishing = False
         batch_id = secrets.token_urlsafe(16)
         if len(self._messages) > 1:
@@ -150,7 +151,7 @@ class AtomicBatch:
                     f"the stream of {subject!r} did not answer within {self._timeout} s", hint=hint
                 ) from error
             except ConnectionLost as error:
-                raise ConnectionLost("the connection broke at the beginning of a batch", hint=hint) from error
+                raise ConnectionLost("the connection broke at the start of a batch", hint=hint) from error
             if answer:
                 raise _stored_singly(parse_pub_ack(answer))
         for number, message in enumerate(self._messages[1:-1], start=2):
@@ -183,19 +184,19 @@ class AtomicBatch:
         )
         return answer.data
 
-    def _passes(self, error: Error) -> bool:
-        """Whether nothing is stored, and the next try may succeed."""
+    def _may_repeat(self, error: Error) -> bool:
+        """Whether nothing is stored, and the next attempt may succeed."""
         if isinstance(error, ConnectionLost):
             return not self._finishing
         incomplete = isinstance(error, BatchPublishError) and error.err_code == _INCOMPLETE
-        return incomplete or isinstance(error, TEMPORARY)
+        return incomplete or is_temporary_refusal(error)
 
     def _raise_if_committed(self) -> None:
         if self.ack is not None:
-            raise UsageError("the batch is committed already", hint="Begin another with js.atomic_batch()")
+            raise UsageError("the batch is already committed", hint="Start another with js.atomic_batch()")
 
     def _check_server(self) -> None:
-        """An older server would store each message by itself."""
+        """Raise `BatchPublishError` for an older server, which would store each message separately."""
         info = self._api.connection.server_info
         if not info.supports(Feature.ATOMIC_BATCH):
             raise BatchPublishError(
@@ -211,10 +212,10 @@ def _numbered(message: _Message, batch_id: str, number: int, *, last: bool = Fal
 
 
 def _stored_singly(ack: PubAck) -> BatchPublishError:
-    """For a server that leads the stream and does not know batches, though the one connected to does."""
+    """The error when the stream's leader does not support batches, though the connected server does."""
     return BatchPublishError(
-        f"the server of stream {ack.stream} has no atomic batches: "
-        f"one of the messages was stored by itself, as sequence {ack.sequence}",
+        f"the leader of stream {ack.stream} does not support atomic batches: "
+        f"it stored one of the messages separately, as sequence {ack.sequence}",
         description="atomic publish is not supported",
         stream=ack.stream,
         hint=_NEEDS,

@@ -1,6 +1,6 @@
-"""The headers with which a message says who it is and what it expects of the stream. No I/O.
+"""The options of a publish as headers: the message id, the expectations, the TTL. No I/O.
 
-`compose_headers` is where options become headers, for every way to publish.
+This file turns options into a mapping of headers; `core/headers.py` encodes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUBJECT_SEQUENCE_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 
 class Expectations(TypedDict, total=False):
-    """What a message may ask of the stream. When it does not hold, nothing is stored."""
+    """The conditions of a message. When one does not hold, the stream does not store the message."""
 
     #: Name of the stream that must store it.
     expected_stream: str | None
@@ -38,11 +38,11 @@ class Expectations(TypedDict, total=False):
     expected_last_sequence: int | None
     #: Sequence that the last message of the same subject must have; 0 for none.
     expected_last_subject_sequence: int | None
-    #: Where `expected_last_subject_sequence` looks instead; may have wildcards. Server 2.11.
+    #: Subject, or pattern, that `expected_last_subject_sequence` is about instead. Server 2.11.
     expected_last_subject_sequence_subject: str | None
     #: `Nats-Msg-Id` that the last message of the stream must have.
     expected_last_msg_id: str | None
-    #: Seconds that the message lives, rounded up to whole ones, or "never" for longer than the stream's
+    #: Seconds until the message expires, rounded up to whole ones, or "never" to outlive the stream's
     #: `max_age`. The stream must have `allow_msg_ttl`. Server 2.11.
     ttl: float | Literal["never"] | None
 
@@ -50,24 +50,24 @@ class Expectations(TypedDict, total=False):
 def compose_headers(
     headers: HeadersLike | None, msg_id: str | None, expectations: Expectations
 ) -> dict[str, list[str]]:
-    """The headers of a message: the user's, and those that options stand for.
+    """The headers of a message: those of the user, and those of the options.
 
-    Raises `UsageError` for what the server would not understand, and for an option whose header is among
-    the user's.
+    Raises `UsageError` for a value that the server would not understand, and for an option whose header the
+    user gives too.
     """
     fields: dict[str, list[str]] = {}
     if headers:
         for name, values in Headers(headers).multi_items():
             known = _NAMES.get(name.lower(), name)
             if name != known:
-                raise UsageError(
-                    f"headers: {name!r} means nothing to the server", hint=f"It is written {known!r}"
-                )
+                raise UsageError(f"headers: the server does not recognize {name!r}", hint=f"Write {known!r}")
             fields[name] = values
     options: dict[str, object] = {"msg_id": msg_id, **expectations}
     for option, value in options.items():
         if option not in _OPTIONS:
-            raise UsageError(f"{option!r} is no option of a publish", hint=f"There are {', '.join(_OPTIONS)}")
+            raise UsageError(
+                f"{option!r} is not an option of publish", hint=f"The options are {', '.join(_OPTIONS)}"
+            )
         if value is None:
             continue
         name, check = _OPTIONS[option]
@@ -84,29 +84,30 @@ def compose_headers(
 
 
 def stored_before_headers(msg_id: str) -> dict[str, list[str]]:
-    """Headers of a message that is never stored and says, as a duplicate, whether its id was.
+    """The headers of a message that asks whether an id is stored; it is never stored itself.
 
-    The server looks at expected sequences before it looks at ids, so a message that comes again after it was
-    stored is refused for its own sequence. Ids come before the expected last id, which here no message has.
+    The server checks expected sequences before ids, so it refuses a repeated message for a sequence that the
+    message itself used up. It checks ids before the expected last id: here that matches no message, so the
+    answer is "duplicate" or a refusal.
     """
     return {MSG_ID: [msg_id], _LAST_MSG_ID: [f"never-{secrets.token_urlsafe(16)}"]}
 
 
 def check_seconds(option: str, value: object, *, least: float | None = None) -> None:
-    """Raise `UsageError` unless `value` is a time: more than 0 seconds, or at least `least`."""
+    """Raise `UsageError` unless `value` is a duration: more than 0 seconds, or at least `least`."""
     if type(value) not in (int, float) or not (value > 0 if least is None else value >= least):  # type: ignore[operator]
         accepted = "more than 0" if least is None else f"{least:g} or more"
         raise UsageError(f"{option} must be {accepted} seconds, not {value!r}")
 
 
 def check_msg_id(option: str, value: object) -> str:
-    """An id as the server compares it: it drops spaces in front, and an empty one is none.
+    """Return a valid message id. Raises `UsageError`.
 
-    Raises `UsageError`.
+    The server drops leading spaces, and ignores an empty id.
     """
     if not isinstance(value, str) or not value or value != value.strip() or _BREAKS.intersection(value):
         raise UsageError(
-            f"{option} must be text, not empty, without spaces around it and line breaks in it, not {value!r}"
+            f"{option} must be text without spaces around it or line breaks in it, and not empty: {value!r}"
         )
     return value
 
@@ -133,7 +134,7 @@ def _check_ttl(option: str, value: object) -> str:
     return str(math.ceil(value))
 
 
-#: Each option: its header, and what checks and writes its value.
+#: The header of each option, and the function that checks and encodes its value.
 _OPTIONS: Final = {
     "msg_id": (MSG_ID, check_msg_id),
     "expected_stream": ("Nats-Expected-Stream", _check_stream),
@@ -143,5 +144,5 @@ _OPTIONS: Final = {
     "expected_last_msg_id": (_LAST_MSG_ID, check_msg_id),
     "ttl": ("Nats-TTL", _check_ttl),
 }
-#: The server compares names of headers as they are written.
+#: The server compares header names case-sensitively.
 _NAMES: Final = {name.lower(): name for name, _ in _OPTIONS.values()}

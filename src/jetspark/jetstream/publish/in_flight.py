@@ -1,13 +1,13 @@
-"""What a publisher has under way: it is written, answered, repeated, given up. No user sees this.
+"""The messages that a publisher has in flight: sends them, repeats them, settles their futures.
 
 ```
-open --- nobody answers, no answer in time, disconnected ---> recovering
-  ^      (nothing new is sent; what is under way is awaited)      |
-  '---- one message, the oldest, was answered: all others --------'
+open ---- no leader, no answer in time, disconnected -----> recovering
+  ^   (nothing new is sent; what is in flight is awaited)       |
+  '---- the oldest message was answered: send all others -------'
 ```
 
-So messages go out in the order in which they came, and those to be repeated first. Nothing is written while
-the connection is down.
+So messages are sent in the order in which they were published, and those to be repeated first. Nothing is
+written while the connection is down.
 """
 
 from __future__ import annotations
@@ -32,35 +32,30 @@ from jetspark.errors import (
     WrongLastSequence,
 )
 from jetspark.jetstream.model.requests import parse_pub_ack
-from jetspark.jetstream.publish.ack_window import Message, Outcome, Window
+from jetspark.jetstream.publish.ack_window import AckFuture, AckWindow, Message
+from jetspark.jetstream.publish.attempts import find_permanent_reason, is_temporary_refusal, no_leader
 from jetspark.jetstream.publish.headers import stored_before_headers
-from jetspark.jetstream.publish.one import (
-    MAX_RETRY_WAIT,
-    RETRY_WAIT,
-    TEMPORARY,
-    nobody_answers,
-    why_nobody_answers,
-)
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, encode
 from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
     from jetspark.jetstream.api import API
 
-__all__ = ["Flight"]
+__all__ = ["InFlight"]
 
-#: Bytes of frames at which they are written within the turn of the loop, so that the server can start.
+#: Bytes of frames that are written before the turn of the loop ends, so that the server can start.
 _WRITE_SIZE: Final = 32 * 1024
-#: Bytes in the outbox at which nothing is added until it has drained, and how often that is looked at.
+#: Bytes in the outbox at which sending stops until it has drained, and seconds between looks at it.
 _OUTBOX_FULL: Final = 4 * 1024 * 1024
 _OUTBOX_POLL: Final = 0.005
 _NO_RESPONDERS: Final = b"NATS/1.0 503"
 
 
-class Flight(Receiver):
+class InFlight(Receiver):
     """The receiver of a publisher's acknowledgements."""
 
-    def __init__(self, api: API, window: Window, *, timeout: float) -> None:
+    def __init__(self, api: API, window: AckWindow, *, timeout: float) -> None:
         connection = api.connection
         inbox = connection.new_inbox()
         super().__init__(connection.session.new_sid(), f"{inbox}.*".encode())
@@ -80,26 +75,26 @@ class Flight(Receiver):
         #: The number of the message that a stream answered last, and when.
         self._answered = 0
         self._answered_at = 0.0
-        #: Why the last message that nobody took was not taken.
+        #: Why a message was last refused temporarily.
         self._obstacle: Error | None = None
-        #: How many failures nobody was told of, and the first of them.
-        self._untold = 0
+        #: How many failures were not raised by `raise_failures` yet, and the first of them.
+        self._unreported = 0
         self._first_failure: Error | None = None
-        #: The number of the first message that failed and nobody was told of; 0 when there is none.
+        #: The number of the message that failed first among those; 0 without any.
         self.first_failed = 0
-        #: The lowest number of all messages that ever failed; 0 when none has.
+        #: The lowest number of all failed messages; 0 without any.
         self.lowest_failed = 0
         #: Woken, once per read, when messages were answered or the state changed.
         self._changed = Signal()
 
         self.window = window
-        #: What acknowledgements are sent to, followed by the number of the message.
+        #: The reply subject of acknowledgements without the number of the message, which follows it.
         self.reply_prefix = f"{inbox}.".encode()
-        #: What message ids begin with that the user does not give, followed by the number.
+        #: Generated message ids without the number of the message, which follows it.
         self.id_prefix = f"{secrets.token_urlsafe(9)}-"
         #: Whether new messages are sent.
         self.open = True
-        #: Why nothing is taken any more.
+        #: Why no message is accepted any more.
         self.ended: Error | None = None
         self.published = 0
         self.acked = 0
@@ -111,7 +106,7 @@ class Flight(Receiver):
 
     # --- for the publisher
 
-    def add(self, subject: str, msg_id: str | None, token: bytes, frame: bytes, future: Outcome) -> None:
+    def add(self, subject: str, msg_id: str | None, token: bytes, frame: bytes, future: AckFuture) -> None:
         """Take message number `published + 1`, which is its `token`. Raises `OutboundBufferFull`."""
         if not self._scheduled:
             self._schedule()
@@ -130,8 +125,8 @@ class Flight(Receiver):
         if self._timer is None:
             self._timer = self._loop.call_later(min(window.ack_timeout, self._timeout), self._expire)
 
-    def reject(self, subject: str, future: Outcome, error: Error) -> None:
-        """Fail message number `published + 1`, which somebody took in another thread and cannot be sent."""
+    def reject(self, subject: str, future: AckFuture, error: Error) -> None:
+        """Fail message number `published + 1`, which another thread accepted and which cannot be sent."""
         self.published += 1
         self._fail(Message(self.published, subject, None, b"", future, 0.0, 0.0), error)
 
@@ -144,10 +139,10 @@ class Flight(Receiver):
                 return condition()
         return True
 
-    def tell_failures(self) -> None:
-        """Raise `PublishError` if messages have failed since the last time."""
+    def raise_failures(self) -> None:
+        """Raise `PublishError` if messages have failed since the last call."""
         first, self._first_failure = self._first_failure, None
-        count, self._untold = self._untold, 0
+        count, self._unreported = self._unreported, 0
         number, self.first_failed = self.first_failed, 0
         if first is not None:
             what = "1 message was" if count == 1 else f"{count} messages were"
@@ -159,7 +154,7 @@ class Flight(Receiver):
             ) from first
 
     def end(self, error: Error | None) -> None:
-        """Release the inbox. Whatever has no outcome fails with `error`, None when the user closes."""
+        """Release the inbox and fail all unsettled messages with `error`; None when the user closes."""
         if self.ended is not None:
             return
         self.ended = error or ConnectionClosed("the publisher is closed")
@@ -184,7 +179,7 @@ class Flight(Receiver):
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Take the answers of one read."""
+        """Handle the answers of one read."""
         start = len(self.reply_prefix)
         pop = self.window.sent.pop
         acked = 0
@@ -192,12 +187,12 @@ class Flight(Receiver):
         for frame in frames:
             message = pop(frame.subject[start:], None)
             if message is None:
-                continue  # It was repeated, and another try was answered before.
+                continue  # It was repeated, and another attempt was answered before.
             try:
                 ack = parse_pub_ack(frame.data)
             except Error as error:
-                nobody = frame.header.startswith(_NO_RESPONDERS)
-                refusal = nobody_answers(message.subject, self._timeout) if nobody else error
+                no_responders = frame.header.startswith(_NO_RESPONDERS)
+                refusal = no_leader(message.subject, self._timeout) if no_responders else error
                 if self._refused(message, refusal):
                     asked.append(message)
                 continue
@@ -219,7 +214,7 @@ class Flight(Receiver):
         self._changed.wake()
 
     def disconnected(self) -> None:
-        """What is under way may have arrived or not: it is published again when the connection is back."""
+        """Messages in flight may have arrived or not: they are published again after the reconnect."""
         self._connected = False
         self._to_write, self._to_write_bytes = [], 0
         self.window.lose(list(self.window.sent.values()))
@@ -227,12 +222,12 @@ class Flight(Receiver):
         self._changed.wake()
 
     def reconnected(self) -> None:
-        """The inbox is subscribed again, and the recovery goes on."""
+        """The inbox is subscribed again: go on with the recovery."""
         self._connected = True
         self._changed.wake()
 
     def publish_refused(self, subject: str, error: Error) -> None:
-        """No answer will come to what was published to `subject`."""
+        """Messages to `subject` will get no answer: fail them."""
         sent = self.window.sent
         for token in [token for token, message in sent.items() if message.subject == subject]:
             message = sent.pop(token)
@@ -242,13 +237,13 @@ class Flight(Receiver):
         self._changed.wake()
 
     def closed(self, error: Error | None) -> None:
-        """The connection is closed, or the inbox not permitted: nothing can be acknowledged any more."""
+        """The connection is closed, or the inbox is not permitted: no acknowledgement can arrive."""
         self.end(error or ConnectionClosed("the connection was closed"))
 
     # --- sending
 
     def _pump(self) -> None:
-        """Send what waits, as far as the window goes."""
+        """Send waiting messages while the ack window has room."""
         now = self._loop.time()
         while self.open and self.window.can_send:
             self._write_soon(self.window.take(now).frame)
@@ -273,8 +268,8 @@ class Flight(Receiver):
             return
         frames = b"".join(self._to_write)
         self._to_write, self._to_write_bytes = [], 0
-        # As frames of the session they do not outlive it: what waits in the outbox of a broken connection
-        # would be sent before what is older and must be repeated.
+        # Written as frames of the session, which a disconnect drops: frames left in the outbox would be sent
+        # before older messages that must be repeated.
         self._outbox.write_control(frames)
         self._outbox.flush()
         if self._outbox.size > _OUTBOX_FULL and self.open:
@@ -282,7 +277,7 @@ class Flight(Receiver):
             self._loop.call_later(_OUTBOX_POLL, self._reopen)
 
     def _reopen(self) -> None:
-        """Go on when the outbox has drained, unless the recovery does that."""
+        """Go on when the outbox has drained, unless a recovery runs, which does that."""
         if self._recovery is not None or self.ended is not None:
             return
         if self._outbox.size > _OUTBOX_FULL // 2:
@@ -298,15 +293,15 @@ class Flight(Receiver):
     # --- outcomes
 
     def _refused(self, message: Message, error: Error) -> bool:
-        """Nobody took the message, or the stream refused it. True if it was sent again, as a question."""
-        if isinstance(error, TEMPORARY):
+        """Handle a refusal. True if the message was sent again, as a question."""
+        if is_temporary_refusal(error):
             self._obstacle = error
             self.window.retry.append(message)
             return False
         self._answered = message.number
         if message.refusal is None and message.unknown and isinstance(error, WrongLastSequence):
-            # An earlier try may have been stored, and this one refused because of that.
-            message.refusal = error.with_traceback(None)  # It would refer to the message.
+            # An earlier attempt may have been stored, and this one refused because of that.
+            message.refusal = error.with_traceback(None)  # A traceback would refer to the message.
             self._ask_whether_stored(message)
             return True
         if message.refusal is not None and isinstance(error, WrongLastMsgId):
@@ -325,18 +320,18 @@ class Flight(Receiver):
         return message.msg_id or f"{self.id_prefix}{message.number}"
 
     def _fail(self, message: Message, error: Error) -> None:
-        error = error.with_traceback(None)  # Ours would keep the whole read alive.
+        error = error.with_traceback(None)  # A traceback would keep the whole read alive.
         self.failed += 1
-        self._untold += 1
+        self._unreported += 1
         self._first_failure = self._first_failure or error
         self.first_failed = self.first_failed or message.number
         self.lowest_failed = min(self.lowest_failed or message.number, message.number)
         if not message.future.done():
             message.future.set_exception(error)
-            message.future.exception()  # `flush` tells about it, also when nobody awaits the future.
+            message.future.exception()  # Marks it as seen: `flush` raises it if the future is not awaited.
 
     def _expire(self) -> None:
-        """Fail what is too late, and repeat what was not answered in time."""
+        """Fail messages past their deadline, and repeat those not answered in time."""
         now = self._loop.time()
         late, lost = self.window.expire(now, answered_at=self._answered_at, answered=self._answered)
         for message in late:
@@ -355,15 +350,15 @@ class Flight(Receiver):
     # --- recovery
 
     def _hold(self) -> None:
-        """Send nothing new until it is known that somebody answers."""
+        """Send nothing new until a stream answers again."""
         if self._recovery is None and self.ended is None:
             self.open = False
             self._recovery = self._loop.create_task(self._recover(), name="jetspark-publisher")
 
     async def _recover(self) -> None:
-        """Wait for what is under way, then send the oldest message alone until it is answered."""
+        """Wait for the messages in flight, then send the oldest alone until it is answered."""
         window = self.window
-        wait = RETRY_WAIT
+        backoff = Backoff()
         while True:
             await self.until(lambda: self._connected and not window.sent)
             window.requeue()
@@ -377,25 +372,24 @@ class Flight(Receiver):
             if self._answered and self._connected:
                 break
             if self._obstacle is None:
-                continue  # There was no answer at all, or the connection broke.
+                continue  # No answer at all, or the connection broke.
             if isinstance(self._obstacle, NoResponders):
-                reason = await why_nobody_answers(self._api, probe.subject)
+                reason = await find_permanent_reason(self._api, probe.subject)
                 if reason is not None:
                     self._give_up(probe.subject, reason)
                     continue
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, MAX_RETRY_WAIT)
+            await backoff.pause()
         self._recovery = None
         self._resume()
 
     def _drop_too_large(self) -> None:
-        """Fail what this server, unlike the one before, would close the connection for."""
+        """Fail messages over the limit of this server, which may be lower than that of the one before."""
         max_payload = self._api.connection.max_payload
         for message in self.window.remove(lambda message: message.size > max_payload):
             self._fail(message, too_large(message.size, max_payload))
 
     def _give_up(self, subject: str, reason: Error) -> None:
-        """Fail what is published to `subject`, or everything if the reason concerns everything."""
+        """Fail the messages to `subject`, or all of them if the reason concerns all."""
         everything = not isinstance(reason, NoStreamForSubject)
         for message in self.window.remove(lambda message: everything or message.subject == subject):
             self._fail(message, reason)

@@ -1,0 +1,112 @@
+"""When a publish is repeated, for how long, and how a permanent reason is found.
+
+A message that is published again under its id is stored once, as long as the stream remembers the id: that is
+its `duplicate_window`, 2 minutes by default. Waits and deadlines are those of `jetstream/retry.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from jetspark.errors import (
+    ConnectionLost,
+    Error,
+    JetStreamNotEnabled,
+    NoResponders,
+    NoStreamForSubject,
+    Timeout,
+)
+from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.model.requests import PubAck, StreamListRequest
+from jetspark.jetstream.retry import Backoff
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+    from jetspark.jetstream.api import API
+
+__all__ = ["find_permanent_reason", "is_temporary_refusal", "no_leader", "repeat_for"]
+
+#: Seconds that the API may take to answer which streams store a subject, and until it is asked again.
+_API_TIMEOUT: Final = 2.0
+_ASK_AGAIN: Final = 0.25
+
+
+def is_temporary_refusal(error: Error) -> bool:
+    """Whether the message is not stored, and the next attempt may succeed: an election, a busy server.
+
+    The class decides, not the instance: a full stream answers with code 503 too, and stays full.
+    """
+    return type(error).transient and not isinstance(error, Timeout | ConnectionLost)
+
+
+async def repeat_for(
+    api: API,
+    subject: str,
+    attempt: Callable[[], Awaitable[PubAck]],
+    may_repeat: Callable[[Error], bool],
+    seconds: float,
+) -> PubAck:
+    """The result of `attempt`, repeated for `seconds` after errors for which `may_repeat` is true.
+
+    Raises the last error, and `NoStreamForSubject` or `JetStreamNotEnabled` as soon as that is known.
+    """
+    backoff = Backoff(seconds)
+    asked = False
+    while True:
+        await _connected(api.connection, max(backoff.left, api.timeout))
+        try:
+            return await attempt()
+        except Error as error:
+            if not may_repeat(error):
+                raise
+            failure = no_leader(subject, seconds) if isinstance(error, NoResponders) else error
+        if isinstance(failure, NoResponders) and seconds and not asked:
+            asked = True
+            reason = await find_permanent_reason(api, subject)
+            if reason is not None:
+                raise reason
+        if not await backoff.pause():
+            raise failure
+
+
+async def _connected(connection: Connection, timeout: float) -> None:
+    """Wait for the connection: a message in its outbox could be sent long after the call has failed."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    while not connection.connected:
+        try:
+            await connection.flush(deadline - loop.time())
+        except ConnectionLost:
+            pass
+
+
+async def find_permanent_reason(api: API, subject: str) -> Error | None:
+    """Why no stream answered, if that is permanent: no stream for the subject, no JetStream. Else None.
+
+    A server that has just started may not know its streams yet, so it is asked twice.
+    """
+    for wait in (_ASK_AGAIN, 0.0):
+        try:
+            request = StreamListRequest(subject=subject)
+            answer = await api.call(endpoints.STREAM_NAMES, request, timeout=min(api.timeout, _API_TIMEOUT))
+        except JetStreamNotEnabled as error:
+            return error
+        except Error:
+            return None
+        if answer.get("streams"):
+            return None
+        await asyncio.sleep(wait)
+    return NoStreamForSubject(
+        f"no stream stores the subject {subject!r}",
+        hint="Create one with js.create_stream(...), or check the subject, `domain` and the account",
+    )
+
+
+def no_leader(subject: str, seconds: float) -> NoResponders:
+    """The error for a message that no server took, though a stream may exist."""
+    return NoResponders(
+        f"no stream took the message on {subject!r} within {seconds} s",
+        hint="Its stream has no leader, or there is no stream for the subject",
+    )
