@@ -9,9 +9,10 @@ PY      := $(VENV)/bin/python
 DEV     := $(VENV)/.dev-installed
 SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
+ARCHIVE := $(VENV)/.classes-archived
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
-# Tests that compute, in Spark. The others mostly wait, so that one more can run at a time.
+# Tests that compute, in Spark. The others mostly wait, so both kinds run at the same time.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
@@ -36,10 +37,14 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 	@scripts/with-java true
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
-test: $(SPARK) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
+test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
 ifeq ($(strip $(ARGS)),)
-	$(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
-	$(PYTEST) -n $(WORKERS) $(COMPUTING) && exit $$without
+	@echo "Tests with Spark run beside the others; their report comes at the end."
+	@$(PYTEST) -n $(WORKERS) $(COMPUTING) >$(VENV)/computing.log 2>&1 & computing=$$!; \
+	trap 'kill $$computing 2>/dev/null' EXIT INT TERM; \
+	$(PYTEST) -n $(WORKERS) tests $(COMPUTING:%=--ignore=%); waiting=$$?; \
+	wait $$computing; computed=$$?; cat $(VENV)/computing.log; \
+	[ $$waiting = 0 ] && [ $$computed = 0 ]
 else
 	$(PYTEST) -n $(WORKERS) $(ARGS)
 endif
@@ -47,7 +52,8 @@ endif
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
-	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/spark $(ARGS)
+	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal \
+	    tests/spark tests/logs/job $(ARGS)
 
 check: $(SPARK) ## check format, lint, types and layers, as CI does
 	$(PY) -m ruff format --check .
@@ -73,7 +79,7 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) pyproject.toml --extra spark --extra demo --group spark -c requirements/build.lock \
 	    -c requirements/dev.lock -o requirements/spark.lock $(ARGS)
 	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
-	    $(COMPILE) pyproject.toml --extra server --extra spark --group dev --group spark \
+	    $(COMPILE) pyproject.toml --extra demo --group dev --group spark \
 	    -c requirements/build.lock -c requirements/dev.lock -c - \
 	    -o requirements/spark-$$version.lock $(ARGS) || exit; done
 	$(COMPILE) --group java -o requirements/java.lock $(ARGS)
@@ -96,6 +102,13 @@ $(SPARK): requirements/spark.lock $(DEV)
 	@$(PY) $(PIP) $(LOCKED) -r requirements/spark.lock
 	@touch $@
 
+# An archive of Spark's classes, with which its many short-lived processes start in half the time.
+$(ARCHIVE): $(SPARK)
+	@echo "Archiving the classes of Spark for the tests ..."
+	@scripts/with-java $(PY) -m tests.support.quick_spark 2>$(VENV)/archive.log || \
+	    echo "No archive; tests are slower without it. The reason is in $(VENV)/archive.log"
+	@touch $@
+
 $(BENCH): requirements/bench.lock $(SPARK)
 	@echo "Installing the packages of requirements/bench.lock ..."
 	@$(PY) $(PIP) $(LOCKED) -r requirements/bench.lock
@@ -108,6 +121,7 @@ $(MATRIX:%=%/.installed): .venv-spark-%/.installed: requirements/build.lock requ
 	@$(@D)/bin/python $(PIP) $(LOCKED) -r requirements/build.lock
 	@$(@D)/bin/python $(PIP) $(LOCKED) -r requirements/spark-$*.lock
 	@$(@D)/bin/python $(PIP) install --no-deps --no-build-isolation --editable .
+	@scripts/with-java $(@D)/bin/python -m tests.support.quick_spark 2>$(@D)/archive.log
 	@touch $@
 
 $(PY):

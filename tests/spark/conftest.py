@@ -13,6 +13,7 @@ from jetspark import blocking
 from jetspark.server import Server
 from tests.spark.cluster import SparkCluster
 from tests.spark.support import SPARK_CONF, Bench
+from tests.support.quick_spark import ARCHIVE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,7 +34,7 @@ def spark() -> Iterator[SparkSession]:
     for key, value in SPARK_CONF.items():
         builder = builder.config(key, value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("SPARK_SUBMIT_OPTS")  # This one runs for long enough to be worth optimising.
+        patch.setenv("SPARK_SUBMIT_OPTS", ARCHIVE)  # This one runs for long enough to be worth optimising.
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
