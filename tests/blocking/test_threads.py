@@ -128,7 +128,7 @@ def test_a_thread_that_waits_for_the_network_too_long_gets_timeout(server: Serve
             for _ in range(1000):
                 nc.publish(subject, bytes(100_000))
 
-        with pytest.raises(Timeout, match="still wait to be written"):
+        with pytest.raises(Timeout, match="are still queued"):
             publish()
         server.resume()
 

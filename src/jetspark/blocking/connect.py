@@ -1,4 +1,4 @@
-"""`connect`: the front door of the blocking API."""
+"""`connect`, the entry point of the blocking API. Twin of `client.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection, as blocking programs see it: usable from all threads of the process that made it."""
+"""The connection, as blocking programs see it. Twin of `core/connection.py` and `client.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Connection"]
 
 @mirrors(aio.Connection)
 class Connection:
-    """A connection to NATS. Made by `jetspark.blocking.connect`; usable from all threads of a process.
+    """A connection to NATS, made by `jetspark.blocking.connect`. All threads of the process may use it.
 
     `with` closes it at the end. `publish` waits while too much is queued; after `drain_timeout` seconds it
     raises `Timeout`, and the message stays queued. Listeners, callbacks and handlers are plain functions, run

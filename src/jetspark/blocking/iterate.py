@@ -71,12 +71,12 @@ class Messages:
         self.stop()
 
     def __del__(self) -> None:
-        # A loop over `consumer.messages()` that was left without `with`.
+        # The program left a loop over `consumer.messages()` without `with`.
         self.halt()
         self._bridge.portal.post(self._inner.stop)
 
     def halt(self) -> None:
-        """Hand out nothing more."""
+        """Return no more messages."""
         self._supply.stop()
 
     async def _take(self, timeout: float | None) -> list[JetStreamMsg]:
@@ -134,7 +134,7 @@ class Consuming:
         self.stop()
 
     def _join(self) -> None:
-        # A handler that ends its own consume must not wait for itself, nor for others that do the same.
+        # A handler that ends its own consume must not wait for itself, nor for handlers that do the same.
         if threading.current_thread() not in self._threads:
             for thread in self._threads:
                 thread.join()
@@ -146,7 +146,7 @@ class Consuming:
                     self._handler(message)
                 except Exception as error:
                     self._bridge.portal.post(self._inner.notify, error)
-                    # If that fails, it comes again after `ack_wait`.
+                    # If the nak fails, the server redelivers after `ack_wait`.
                     with suppress(Error):
                         message.nak()
         except Error as error:

@@ -1,5 +1,6 @@
-"""Messages, as blocking programs see them. What there is to read is the same; what they send goes out
-through the connection's writer, without a way into the loop and back.
+"""Messages, as blocking programs see them. Twin of `core/message.py` and `jetstream/message/delivered.py`.
+
+Acknowledgements and responses go to the connection's writer, without a crossing into the loop and back.
 """
 
 from __future__ import annotations

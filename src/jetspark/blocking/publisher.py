@@ -1,4 +1,7 @@
-"""The windowed publisher and the atomic batch, as blocking programs see them."""
+"""The windowed publisher, as blocking programs see it. Twin of `jetstream/publish/publisher.py`.
+
+Threads encode and number messages under a lock; the loop moves them into the window, many at a time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ __all__ = ["Publisher"]
 
 
 class _Acknowledgement(Future[PubAck]):
-    """Cannot be cancelled, because the message cannot. Its callbacks run in the thread for events."""
+    """A future that cannot be cancelled, like its message. Its callbacks run in the thread for events."""
 
     def __init__(self, bridge: Bridge) -> None:
         super().__init__()
@@ -50,7 +53,7 @@ class Publisher:
         self._inner = inner
         self._in_flight = inner._in_flight
         self._lock = threading.Lock()
-        # Messages that were numbered here, in order, and have not come to the loop yet.
+        # Numbered messages, in order, that the loop has not taken yet.
         self._submitted: list[_Submitted] = []
         self._submitted_bytes = 0
         self._published = 0
@@ -130,7 +133,7 @@ class Publisher:
         self._bridge.run(self._inner.__aexit__(kind, error, trace))
 
     def _check_room(self, size: int) -> None:
-        """The messages beyond the window are bounded, wherever they wait."""
+        """Bound the bytes beyond the window, in the loop and here."""
         window = self._in_flight.window
         if self.pending < window.max_pending:
             return
@@ -158,7 +161,7 @@ class Publisher:
                 in_flight.reject(message.subject, message.future, error)
 
     async def _room(self) -> None:
-        # Half of it, so that a thread that is faster than the server does not cross for each message.
+        # Wait for half the window, so that a thread faster than the server does not cross for each message.
         window = self._in_flight.window
         enough = window.max_pending // 2
         in_flight = self._in_flight

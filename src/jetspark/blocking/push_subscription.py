@@ -1,4 +1,4 @@
-"""A push subscription, as blocking programs see it: read in any thread, or by a callback in its own."""
+"""A push subscription, as blocking programs see it. Twin of `jetstream/push/subscription.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSubscription"]
 
-#: How many messages are taken out of the loop at once, up to the next question of the server.
+#: Messages taken from the loop at once, at most up to the next flow control request.
 _CHUNK: Final = 1024
 
 
@@ -27,7 +27,7 @@ class PushSubscription(Subscription):
     def __init__(self, bridge: Bridge, inner: subscription.Subscription, callback: Callback | None) -> None:
         super().__init__(bridge, inner, callback)
         self._push = cast(aio.PushSubscription, inner)
-        # What the thread of the callback had taken when it was stopped.
+        # Messages that the callback's thread had taken when it was stopped.
         self._unread: list[MsgFrame] = []
         self._supply = Supply(bridge.portal, self._take, self._put_back)
 
@@ -55,7 +55,7 @@ class PushSubscription(Subscription):
         try:
             super().unsubscribe()
         finally:
-            # Not before: the server would deliver it again, to this one.
+            # After unsubscribing, or the server would redeliver to this subscription.
             unread, self._unread = self._unread, []
             self._bridge.portal.post(self._push.give_back, unread)
 

@@ -1,4 +1,7 @@
-"""A subscription, as blocking programs see it: read in any thread, or by a callback in one of its own."""
+"""A subscription, as blocking programs see it: read in any thread, or by a callback in a thread of its own.
+
+Twin of `core/subscription.py`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ S = TypeVar("S", bound="Subscription")
 #: A plain function that handles one message, in a thread of the subscription.
 Callback: TypeAlias = Callable[[Msg], object]
 
-#: How many messages are taken out of the loop at once.
+#: Messages taken from the loop at once.
 _CHUNK: Final = 1024
 
 
@@ -44,7 +47,7 @@ class Subscription:
         subscribing: Coroutine[Any, Any, aio.Subscription],
         callback: Callback | None,
     ) -> S:
-        """Subscribe, and start the thread of the callback. `Connection.subscribe` does it."""
+        """Subscribe, and start the thread of the callback."""
         if callback is None:
             return cls(bridge, bridge.run(subscribing), None)
         try:
@@ -137,7 +140,7 @@ class Subscription:
                 except Exception as error:
                     portal.post(self._report, error)
         except Error:
-            pass  # The connection has failed, and told its listeners so.
+            pass  # The connection has failed and called its listeners.
         finally:
             portal.post(_resolve, worked)
 
@@ -149,10 +152,10 @@ class Subscription:
         self._bridge.connection.report(error, Event.ERROR)
 
     async def _attend(self, worked: asyncio.Future[None]) -> None:
-        """Stands in the loop for the thread: ends with it, and stops it when cancelled."""
+        """Represent the thread in the loop: end with it, and stop it when cancelled."""
         try:
             await worked
-            # What the callback published last belongs to what whoever drains waits for.
+            # A drain also waits for the last messages that the callback published.
             await self._bridge.writer.settle(self._bridge.connection.options.drain_timeout)
         finally:
             self._supply.stop()

@@ -1,10 +1,22 @@
-"""Run the real nats-server, alone or as a cluster: on loopback, on a free port, gone when we are.
+"""Run the real nats-server, alone or as a cluster: on loopback, on a free port, until this process ends.
 
     with jetspark.server.run() as server:
         print(server.url)
 
-Imports nothing but the standard library and `jetspark.errors`. As pytest fixtures: see
-`jetspark.server.fixtures`.
+The map, in reading order; each file may import those above it:
+
+    options   options of a server, their defaults and checks
+    config    text of the configuration file
+    binary    path of the executable
+    files     private directory: configuration, log, ports, temporary store
+    guard     a child process that cannot outlive this one
+    ready     waits for the log, the ports and the first answer
+    process   `Server` and `run`
+    probe     whether a cluster can replicate
+    cluster   `Cluster` and `run_cluster`
+    fixtures  pytest fixtures; the only file that imports pytest
+
+The package imports only the standard library and `jetspark.errors`.
 """
 
 from jetspark.server.cluster import Cluster, run_cluster

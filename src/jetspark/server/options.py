@@ -1,4 +1,4 @@
-"""What a server can be told: the options, their defaults and their checks. No files, no processes.
+"""The options of a server, their defaults and their checks. No files, no processes.
 
 Bad values fail at construction with a UsageError that names the option. Durations are in seconds.
 """
@@ -24,7 +24,7 @@ _RELOADABLE = frozenset({"users", "token", "nkeys", "tls", "max_payload", "confi
 class User:
     """A user with a password. An allow list left `None` allows everything that is not denied.
 
-    A password that looks like a bcrypt hash (`$2a$...`) is taken for one, as nats-server does.
+    A password that looks like a bcrypt hash (`$2a$...`) is used as one, as nats-server does.
     """
 
     user: str
@@ -34,7 +34,7 @@ class User:
     subscribe_allow: Sequence[str] | None = None
     subscribe_deny: Sequence[str] = ()
     account: str | None = None
-    """The account of the user, made when named; JetStream is enabled in it. `None`: the global account."""
+    """The user's account, created if needed, with JetStream enabled. `None`: the global account."""
 
     def __post_init__(self) -> None:
         if not self.user or not self.password:
@@ -42,10 +42,10 @@ class User:
         for name in ("publish_allow", "publish_deny", "subscribe_allow", "subscribe_deny"):
             value = getattr(self, name)
             if isinstance(value, str):
-                raise UsageError(f"users: {name} is a list of subjects, not one string")
+                raise UsageError(f"users: {name} must be a list of subjects, not a string")
             if value is not None and name.endswith("allow") and not value:
                 # nats-server reads an empty allow list as no list, which allows everything.
-                raise UsageError(f"users: {name} is empty; to allow nothing deny ['>']")
+                raise UsageError(f"users: {name} is empty; to allow nothing, deny ['>']")
         if self.account is not None and not _NAME.fullmatch(self.account):
             raise UsageError(f"users: account must match {_NAME.pattern}, not {self.account!r}")
 
@@ -83,34 +83,34 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Everything that can be said about one server."""
+    """All options of one server."""
 
     store_dir: str | os.PathLike[str] | None = None
-    """Where JetStream stores; made with mode 0700 when missing, and kept. `None`: private and temporary."""
+    """The store of JetStream; created with mode 0700 if missing, and kept. `None`: private and temporary."""
     port: int = 0
-    """0: a free port, picked by the server at its first start and kept when it starts again."""
+    """0: a free port, which the server picks at its first start and keeps."""
     jetstream: bool = True
     name: str | None = None
-    """The server's name; `None` makes one up."""
+    """The server's name; `None`: a random one."""
     domain: str | None = None
     """The JetStream domain."""
     sync_interval: float | Literal["always"] | None = None
-    """Seconds between two fsyncs of the store, or `always`; `None`: the server's own (2 minutes)."""
+    """Seconds between two fsyncs of the store, or `always`; `None`: the server's default (2 minutes)."""
     users: Sequence[User] = ()
     token: str | None = field(default=None, repr=False)
     nkeys: Sequence[str] = ()
     """Public user nkeys (`U...`)."""
     tls: TLS | None = None
     max_payload: int | None = None
-    """Bytes; `None`: the server's own (1 MiB)."""
+    """Bytes; `None`: the server's default (1 MiB)."""
     monitor: bool = False
-    """Open the HTTP monitoring port, on loopback and random, see `Server.monitor_url`."""
+    """Open a random HTTP monitoring port on loopback; see `Server.monitor_url`."""
     debug: bool = False
     trace: bool = False
     config: str = field(default="", repr=False)
-    """More text for the configuration file, after everything else."""
+    """Text appended to the configuration file."""
     cluster: Member | None = None
-    """Set by run_cluster."""
+    """Set by `run_cluster`."""
     ready_timeout: float = 10.0
     """Seconds that a start may take."""
 
@@ -138,21 +138,21 @@ class Options:
         if self.token is not None and not self.token:
             raise UsageError("token must not be empty")
         if self.token is not None and (self.users or self.nkeys):
-            raise UsageError("token excludes users and nkeys: nats-server takes one or the others")
+            raise UsageError("token cannot be combined with users or nkeys")
         if not all(isinstance(user, User) for user in self.users):
             raise UsageError("users must be a list of jetspark.server.User")
         names = [user.user for user in self.users]
         if len(set(names)) != len(names):
-            raise UsageError("users: a user name is there twice")
+            raise UsageError("users: duplicate user name")
         if isinstance(self.nkeys, str):
-            raise UsageError("nkeys is a list of keys, not one string")
+            raise UsageError("nkeys must be a list of keys, not a string")
         for key in self.nkeys:
             if not _PUBLIC_USER_KEY.fullmatch(key):
-                # Not shown: a seed given by mistake is a secret.
+                # The value is not shown: a seed given by mistake is a secret.
                 raise UsageError("nkeys must be public user keys: U and 55 more characters")
 
     def change(self, changes: Mapping[str, object]) -> Options:
-        """These options with some of them changed and everything checked."""
+        """Return these options with some changed, all checked again."""
         names = [each.name for each in fields(self)]
         for option in changes:
             if option not in names:
@@ -164,18 +164,18 @@ class Options:
         return replace(self, **given)  # type: ignore[arg-type]
 
     def reload(self, changes: Mapping[str, object]) -> Options:
-        """As `change`, for what a running server can take."""
+        """As `change`, for options that a running server can reload."""
         for option in changes:
             if option not in _RELOADABLE:
                 raise UsageError(
                     f"{option} cannot be changed while the server runs",
-                    hint=f"What can: {', '.join(sorted(_RELOADABLE))}",
+                    hint=f"These can: {', '.join(sorted(_RELOADABLE))}",
                 )
         return self.change(changes)
 
 
 class OptionNames(TypedDict, total=False):
-    """The fields of Options, for signatures. What they mean and their defaults are written there."""
+    """The fields of `Options`, for signatures. `Options` documents them and has the defaults."""
 
     store_dir: str | os.PathLike[str] | None
     port: int

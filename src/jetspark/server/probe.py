@@ -1,8 +1,8 @@
-"""Asking a cluster whether JetStream can replicate now, by making a stream on all servers and deleting it.
+"""Asks a cluster whether JetStream can replicate: creates a stream on all servers and deletes it.
 
-A known leader is not enough: for a moment after its election it takes peers for offline and refuses streams
-with "no suitable peers for placement", about one start in thirty. The few lines of NATS protocol that this
-takes are here, because this package stands below the client.
+A known leader is not enough: for a moment after its election it considers peers offline and refuses streams
+with "no suitable peers for placement", in about one start of thirty. The few lines of NATS protocol are
+written here because this package may not import the client.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["can_replicate", "credentials"]
 
 _STREAM = "jetspark-probe"
 _INBOX = "_INBOX.jetspark-probe"
-# The errors of a cluster that is not there yet: no peers for placement, JetStream not available,
-# not the leader, insufficient resources. Any other answer is the account's business.
+# The errors of a cluster that is not ready yet: no peers for placement, JetStream not available,
+# not the leader, insufficient resources. Any other answer depends on the account.
 _NOT_YET = frozenset({10005, 10008, 10009, 10023})
 
 
 def credentials(options: Options) -> dict[str, str] | None:
-    """What to put into CONNECT; `None` when the options hold no way in that a plain socket can go."""
+    """Return the CONNECT fields that log in; `None` when a plain socket cannot log in."""
     if options.tls is not None:
         return None
     if options.token is not None:
@@ -37,9 +37,9 @@ def credentials(options: Options) -> dict[str, str] | None:
 
 
 def can_replicate(port: int, replicas: int, login: dict[str, str], *, timeout: float) -> bool:
-    """Whether a stream with so many replicas can be made now; `timeout` seconds bound each read.
+    """Whether a stream with `replicas` replicas can be created now. Each read waits `timeout` seconds.
 
-    Also true when the server does not let us ask, as `config` may have it.
+    Also true when the server denies the request, which `config` may cause.
     """
     try:
         with (
@@ -61,7 +61,7 @@ def can_replicate(port: int, replicas: int, login: dict[str, str], *, timeout: f
 
 
 def _ask(client: socket.socket, lines: BinaryIO, verb: str, request: dict[str, object]) -> int:
-    """The error code of the answer, 0 for none. Raises PermissionError for -ERR, OSError for silence."""
+    """Return the error code of the answer, or 0. Raises PermissionError for -ERR, OSError without answer."""
     payload = json.dumps(request)
     client.sendall(f"PUB $JS.API.{verb} {_INBOX} {len(payload)}\r\n{payload}\r\n".encode())
     while line := lines.readline():

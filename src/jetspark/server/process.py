@@ -1,7 +1,7 @@
-"""One nats-server process: start, stop and everything that happens to it in between.
+"""One nats-server process: start, stop, signals and reload.
 
-Secrets are in the configuration file only, never in argv, log or repr. A server object is for one thread
-at a time; any thread may have started it, also one that ends.
+Secrets are in the configuration file only, never in argv, log or repr. Use a server object in one
+thread at a time; the thread that started it may end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(**options: Unpack[OptionNames]) -> Server:
     milliseconds: where that matters use `async with Server(...)`, which starts in a thread.
 
     Raises UsageError for a bad option, ServerNotFound without an executable and ServerStartError, with
-    the server's log, when it does not come up within `ready_timeout` seconds.
+    the server's log, when it does not answer within `ready_timeout` seconds.
     """
     server = Server(**options)
     server.start()
@@ -46,13 +46,13 @@ def run(**options: Unpack[OptionNames]) -> Server:
 
 
 class Server:
-    """A nats-server. Made stopped; `start`, `with` or `async with` start it.
+    """A nats-server. Created stopped; `start`, `with` or `async with` start it.
 
-    It dies with this process, also when that is killed.
+    It ends with this process, also when this process is killed.
     """
 
     def __init__(self, **options: Unpack[OptionNames]) -> None:
-        """Take and check the options, the fields of `jetspark.server.Options`. Nothing is started."""
+        """Check the options, the fields of `jetspark.server.Options`. Starts nothing."""
         self._options = Options().change(options)
         self._name = self._options.name or f"jetspark-{secrets.token_hex(4)}"
         self._port = self._options.port
@@ -63,7 +63,7 @@ class Server:
         self._log_start = 0  # the byte of the log where the latest start begins
         self._last_log = ""
 
-    # What it is
+    # --- properties
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The client port. 0 before the first start when the server is to pick it; the same ever after."""
+        """The client port. 0 before the first start if the server picks it; it never changes after that."""
         return self._port
 
     @property
@@ -85,7 +85,7 @@ class Server:
 
     @property
     def monitor_url(self) -> str | None:
-        """The HTTP monitoring address, when `monitor` was asked for."""
+        """The HTTP monitoring address; None without the option `monitor`."""
         return f"http://{HOST}:{self._monitor_port}" if self._options.monitor else None
 
     @property
@@ -102,7 +102,7 @@ class Server:
 
     @property
     def store_dir(self) -> str | None:
-        """Where JetStream stores. `None` without JetStream and, when it is temporary, while stopped."""
+        """The store of JetStream. `None` without JetStream, and while stopped if it is temporary."""
         if not self._options.jetstream:
             return None
         if self._options.store_dir is not None:
@@ -114,17 +114,17 @@ class Server:
         return self._files.config if self._files is not None else None
 
     def log(self) -> str:
-        """What the server logged, over its restarts. After a `stop` it can still be read."""
+        """Return the server's log, with that of earlier starts. Still available after `stop`."""
         return self._files.read_log() if self._files is not None else self._last_log
 
     def log_since_start(self) -> str:
-        """The part of `log` that began with the latest start."""
+        """Return the part of `log` since the latest start."""
         return self._files.read_log(self._log_start) if self._files is not None else self._last_log
 
     def info(self, deadline: float) -> dict[str, object]:
-        """What the server tells a new client; empty with `TLS.handshake_first`, when it tells nothing.
+        """Return the INFO that a new client gets; empty with `TLS.handshake_first`, which sends none.
 
-        `deadline` is of the monotonic clock. Raises ServerStartError when there is no answer.
+        `deadline` is a time of the monotonic clock. Raises ServerStartError when there is no answer.
         """
         silent = self._options.tls is not None and self._options.tls.handshake_first
         return read_info(self._port, silent=silent, deadline=deadline)
@@ -132,10 +132,10 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server {self._name} {self.url} {'running' if self.running else 'stopped'}>"
 
-    # Its life
+    # --- start, stop, signals
 
     def start(self) -> None:
-        """Start, on the port and the store of the time before. Does nothing when it runs.
+        """Start, with the port and store of earlier starts. Does nothing when it runs.
 
         Raises ServerNotFound and ServerStartError; then nothing is left running.
         """
@@ -146,9 +146,9 @@ class Server:
         self.wait_ready(deadline)
 
     def spawn(self) -> None:
-        """Start without waiting until it answers: the first half of `start`. `wait_ready` is the other."""
+        """Start without waiting for an answer: the first half of `start`. `wait_ready` is the second."""
         executable = binary.find()
-        self._end(timeout=0)  # one that ended by itself is still to be reaped
+        self._end(timeout=0)  # a process that ended by itself must still be reaped
         self._fresh = self._files is None
         files = self._files = self._files or ServerFiles()
         _servers.add(self)
@@ -166,9 +166,9 @@ class Server:
             raise
 
     def wait_ready(self, deadline: float) -> None:
-        """Wait until it answers on its port. `deadline` is of the monotonic clock.
+        """Wait until it answers on its port. `deadline` is a time of the monotonic clock.
 
-        Raises ServerStartError when it does not; then it is not left running.
+        Raises ServerStartError when it does not; then nothing is left running.
         """
         try:
             process, files = self._process, self._files
@@ -176,7 +176,7 @@ class Server:
             assert files is not None
             wait_for_log(files, process, _READY, start=self._log_start, deadline=deadline)
             ports = wait_for_ports(files, process, deadline=deadline)
-            # What the server picked is in the configuration from now on.
+            # From now on the configuration names the port that the server picked.
             self._port = ports["nats"]
             self._monitor_port = ports.get("monitoring", 0)
             self.info(deadline)
@@ -185,10 +185,10 @@ class Server:
             raise
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop it (SIGTERM, after `timeout` seconds SIGKILL) and remove what is temporary.
+        """Stop it (SIGTERM, after `timeout` seconds SIGKILL) and remove its temporary files.
 
-        A store given as `store_dir` is kept, a temporary one is gone: to keep that, use `restart` or
-        `kill`. Does nothing when it is stopped.
+        A store given as `store_dir` is kept; a temporary store is removed, unlike by `restart` and `kill`.
+        Does nothing when it is stopped.
         """
         self._end(timeout)
         if self._files is not None:
@@ -198,24 +198,24 @@ class Server:
         _servers.discard(self)
 
     def kill(self) -> None:
-        """SIGKILL. The store stays, `start` goes on with it."""
+        """Send SIGKILL. The store stays; `start` uses it again."""
         self._end(timeout=0)
 
     def restart(self, timeout: float = 5.0) -> None:
-        """Stop it as `stop` does if it runs, and start it on the same port with the same store."""
+        """Stop it if it runs, and start it on the same port with the same store."""
         self._end(timeout)
         self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: it answers nothing, its connections stay."""
+        """Send SIGSTOP: it stops answering, and its connections stay open."""
         self._running().signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT, the end of `pause`."""
+        """Send SIGCONT, which ends `pause`."""
         self._running().signal(signal.SIGCONT)
 
     def lame_duck(self) -> None:
-        """SIGUSR2: it tells its clients to go elsewhere, closes them bit by bit and exits.
+        """Send SIGUSR2: it tells its clients to use other servers, closes them gradually and exits.
 
         It waits `lame_duck_grace_period` first (10 seconds), and spreads the closing over
         `lame_duck_duration` (2 minutes, 30 seconds at least); both can be set in `config`.
@@ -223,9 +223,9 @@ class Server:
         self._running().signal(signal.SIGUSR2)
 
     def reload(self, **changes: Unpack[OptionNames]) -> None:
-        """Change options of the running server (SIGHUP) and wait until it has taken them.
+        """Change options of the running server (SIGHUP) and wait until it uses them.
 
-        Raises UsageError for an option that cannot be changed so, and ServerStartError, with the server's
+        Raises UsageError for an option that cannot be reloaded, and ServerStartError, with the server's
         log, when the server refuses the change; then the options are as before.
         """
         process, files, before = self._running(), self._files, self._options
@@ -242,7 +242,7 @@ class Server:
             self._write_config(files)
             raise
 
-    # Context managers
+    # --- context managers
 
     def __enter__(self) -> Self:
         self.start()
@@ -263,11 +263,11 @@ class Server:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    # How
+    # --- internals
 
     def _running(self) -> Guarded:
         if self._process is None or not self._process.running:
-            raise UsageError(f"{self._name} is not running", hint="start() starts it")
+            raise UsageError(f"{self._name} is not running", hint="Call start() first")
         return self._process
 
     def _end(self, timeout: float) -> None:
@@ -276,7 +276,7 @@ class Server:
             self._process = None
 
     def _give_up(self) -> None:
-        """After a failed start: a store that was there before it survives it."""
+        """Clean up after a failed start. A store of earlier starts is kept."""
         if self._fresh:
             self.stop(timeout=0)
         else:
@@ -294,7 +294,7 @@ class Server:
         files.write_config(text)
 
 
-# Started and not stopped. Held here so that leaving the interpreter removes their directories too.
+# Started and not stopped. At exit they are stopped and their directories removed.
 _servers: set[Server] = set()
 
 

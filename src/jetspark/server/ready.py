@@ -1,6 +1,6 @@
-"""Knowing what a server process has come to: from its log, its ports file and its first line to a client.
+"""Waits for a server process, by its log, its ports file and the INFO line that a client gets.
 
-Deadlines are of the monotonic clock. Everything raises ServerStartError, with the log where it explains.
+Deadlines are times of the monotonic clock. All functions raise ServerStartError, with the log where useful.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INFO_LIMIT = 1 << 20  # bytes; the server's own limit for a control line is far
 
 
 def last_lines(log: str) -> str:
-    """As much of a log as an error shows."""
+    """Return the end of a log, for an error text."""
     return "\n".join(log.splitlines()[-_LOG_LINES:])
 
 
@@ -35,9 +35,9 @@ def wait_for_log(
     start: int,
     deadline: float,
 ) -> None:
-    """Until `text` is in the log after byte `start`; fails with `failure` there or at the process's end."""
+    """Wait for `text` in the log after byte `start`. Fails on `failure` there, or when the process ends."""
     while True:
-        ended = not process.running  # asked before the log is read, so that the log is complete
+        ended = not process.running  # read before the log, so that the log is complete
         log = files.read_log(start)
         if ended:
             reason = f"exited with {process.returncode}"
@@ -46,7 +46,7 @@ def wait_for_log(
         elif failure is not None and failure in log:
             reason = "refused its configuration"
         elif time.monotonic() > deadline:
-            reason = f"did not say {text!r} in time"
+            reason = f"did not log {text!r} in time"
         else:
             time.sleep(POLL)
             continue
@@ -54,18 +54,18 @@ def wait_for_log(
 
 
 def wait_for_ports(files: ServerFiles, process: Guarded, *, deadline: float) -> dict[str, int]:
-    """The ports that the server listens on by kind, `nats` for clients."""
+    """Wait for the server's ports, by kind, `nats` for clients."""
     while (ports := files.read_ports(process.pid)) is None:
         if time.monotonic() > deadline:
             raise ServerStartError(
-                f"nats-server did not tell its ports in time. Its log:\n{last_lines(files.read_log())}"
+                f"nats-server did not report its ports in time. Its log:\n{last_lines(files.read_log())}"
             )
         time.sleep(POLL)
     return ports
 
 
 def read_info(port: int, *, silent: bool, deadline: float) -> dict[str, object]:
-    """Connect as a client would and read INFO; empty when the server is `silent` until TLS is up."""
+    """Connect as a client and read INFO; empty when the server is `silent` until TLS is up."""
     try:
         remaining = max(deadline - time.monotonic(), POLL)
         with socket.create_connection((HOST, port), timeout=remaining) as client:
@@ -81,5 +81,5 @@ def read_info(port: int, *, silent: bool, deadline: float) -> dict[str, object]:
     except ValueError:
         info = None
     if not isinstance(info, dict):
-        raise ServerStartError(f"what answers on port {port} is not a NATS server")
+        raise ServerStartError(f"the program that listens on port {port} is not a NATS server")
     return info

@@ -1,5 +1,6 @@
-"""What a blocking connection shares with all that comes from it: the way into the loop, the way of bytes
-out of threads, and the threads in which users' functions run.
+"""The shared state of one blocking connection: its portal, its writer, and the threads of users' functions.
+
+Every blocking object of the connection holds the bridge. Closing it ends all its threads.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from jetspark.core.servers import Server
 
 __all__ = ["Bridge"]
 
-#: Seconds that `close` gives callbacks, handlers and listeners that still run. They cannot be cancelled.
+#: Seconds that `close` waits for running callbacks, handlers and listeners. Threads cannot be cancelled.
 _JOIN_WAIT: Final = 2.0
 
 
 class Bridge:
-    """Made with an asynchronous connection behind it, which is open."""
+    """Connects an asynchronous connection, which belongs to the loop, with the threads that use it."""
 
     def __init__(self, servers: list[Server], options: Options) -> None:
         self._events = Worker("jetspark-events")
@@ -46,7 +47,7 @@ class Bridge:
         #: Runs a coroutine in the loop and waits for its result.
         self.run = self.portal.run
         try:
-            #: The asynchronous connection. It belongs to the loop.
+            #: The asynchronous connection. Only the loop may change it.
             self.connection = self.run(self._open(servers, options))
         except BaseException:
             self._events.stop(_JOIN_WAIT)
@@ -66,7 +67,7 @@ class Bridge:
     # --- users' functions
 
     def aside(self, argument: str, function: Callable[..., object]) -> Callable[..., None]:
-        """A function that calls a user's one in the thread for events, and does not wait for it."""
+        """Wrap a user's function: it is called in the thread for events, and the caller does not wait."""
         plain(argument, function)
 
         def post(*args: object) -> None:
@@ -75,7 +76,7 @@ class Bridge:
         return post
 
     def spawn(self, work: Callable[[], None], name: str, stop: Callable[[], object]) -> threading.Thread:
-        """Work in a thread that `close` waits for, after it has called `stop`."""
+        """Start a thread. `close` calls `stop`, then waits for the thread."""
 
         def run() -> None:
             try:
@@ -95,7 +96,7 @@ class Bridge:
     # --- ending
 
     def close(self) -> None:
-        """Close the connection, and return when all its threads have ended, in a bounded time."""
+        """Close the connection and wait a bounded time for its threads."""
         if self.portal.forked:
             return
         with self._lock:
@@ -103,7 +104,7 @@ class Bridge:
             threads = list(self._threads)
             stops = list(self._stops)
         if not first:
-            # One of our own threads would wait for the one that waits for it.
+            # A thread of this bridge must not wait for the close that waits for that thread.
             if threading.current_thread() not in threads:
                 self._closed.wait(_JOIN_WAIT)
             return
@@ -127,7 +128,7 @@ class Bridge:
         await self.connection.close()
 
 
-#: Those that nobody closed. At exit it is done for them, so that what was published is written.
+#: Bridges still open at exit are closed then, so that published messages are written.
 _open_bridges: weakref.WeakSet[Bridge] = weakref.WeakSet()
 
 

@@ -1,8 +1,7 @@
-"""The way from threads into asyncio: one background thread with one event loop per process.
+"""The portal: one background thread with one event loop per process, for calls from other threads.
 
-It starts when the first blocking connection of a process is made and ends with the last one. A forked
-child has none and starts its own. A thread that waits can be interrupted (Ctrl-C): the work is
-cancelled then.
+The first blocking connection of a process starts it; the last one ends it. A forked child starts its own.
+Ctrl-C interrupts a waiting thread and cancels the coroutine that it waits for.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ __all__ = ["Portal"]
 T = TypeVar("T")
 P = ParamSpec("P")
 
-#: Seconds that an interrupted thread waits until its work has ended.
+#: Seconds that an interrupted thread waits for its cancelled coroutine to end.
 _CANCEL_WAIT: Final = 2.0
-#: Seconds that what still runs in the loop has when the loop ends, and that others wait for its thread.
+#: Seconds that remaining tasks get when the loop ends, and seconds that `release` waits for the thread.
 _END_WAIT: Final = 1.0
 _JOIN_WAIT: Final = 10.0
 
@@ -37,7 +36,7 @@ class _Call(Generic[T]):
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
         self._task: asyncio.Task[T] | None = None
-        # Released when there is an outcome. A lock can be waited for with Ctrl-C, and costs little.
+        # Released when there is an outcome. Ctrl-C interrupts waiting for a lock, and a lock is cheap.
         self._finished = threading.Lock()
         self._finished.acquire()
         self._error: BaseException | None = None
@@ -63,9 +62,9 @@ class _Call(Generic[T]):
         self._finished.release()
 
     def abandon(self) -> None:
-        """The loop has ended without it."""
+        """Fail the call, because the loop has ended before it finished."""
         if self._finished.locked():
-            with suppress(RuntimeError):  # It may have wanted to clean up in the loop.
+            with suppress(RuntimeError):  # Its cleanup may need the loop.
                 self._work.close()
             self._error = _ended()
             self._finished.release()
@@ -76,13 +75,13 @@ class _Call(Generic[T]):
         return self._finished.acquire(timeout=timeout)
 
     def claim(self) -> T:
-        """The result, or raise the error."""
+        """Return the result, or raise the error."""
         error = self._error
         if error is not None:
             try:
                 raise error
             finally:
-                del error, self  # A traceback refers to this frame: that would be a cycle.
+                del error, self  # The traceback refers to this frame: a cycle.
         return self._result.pop()
 
     @property
@@ -91,16 +90,16 @@ class _Call(Generic[T]):
 
 
 class Portal:
-    """A running event loop in a thread of its own. Users share it: `Portal.acquire()` and `release()`."""
+    """An event loop that runs in a thread. Connections share it with `Portal.acquire()` and `release()`."""
 
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _shared: ClassVar[Portal | None] = None
     _all: ClassVar[weakref.WeakSet[Portal]] = weakref.WeakSet()
 
     def __init__(self) -> None:
-        #: Whether calls can be made: not after its end, and not in a forked child.
+        #: Whether calls can be made: False after the loop's end and in a forked child.
         self.alive = True
-        #: Whether this is a forked child, where the loop's thread does not exist.
+        #: Whether this process is a forked child, where the loop's thread does not exist.
         self.forked = False
         self._users = 0
         self._calls: set[_Call[Any]] = set()
@@ -111,7 +110,7 @@ class Portal:
 
     @classmethod
     def acquire(cls) -> Portal:
-        """The process's portal, started if there is none. Each call needs a `release()`."""
+        """Return the portal of the process, started if needed. Each call needs a `release()`."""
         with cls._lock:
             if cls._shared is None:
                 cls._shared = cls()
@@ -119,7 +118,7 @@ class Portal:
             return cls._shared
 
     def release(self) -> None:
-        """The last one to leave ends the loop and its thread."""
+        """Give the portal back. The last release ends the loop and its thread."""
         if self.forked:
             return
         with Portal._lock:
@@ -135,7 +134,7 @@ class Portal:
 
     @classmethod
     def forget(cls) -> None:
-        """In a forked child: the parent's thread does not exist here, and its lock may be held for ever."""
+        """Reset after a fork: the child lacks the parent's thread, and an inherited lock may stay held."""
         cls._lock = threading.Lock()
         cls._shared = None
         for portal in cls._all:
@@ -165,8 +164,8 @@ class Portal:
     def run(self, work: Coroutine[Any, Any, T], unclaimed: Callable[[T], object] | None = None) -> T:
         """Run a coroutine in the loop and wait for its result; errors are raised here.
 
-        Ctrl-C cancels it; a result that it had all the same goes to `unclaimed`. Raises `UsageError` in the
-        loop's own thread, which would wait for itself, and `ConnectionClosed` when the loop has ended.
+        Ctrl-C cancels it; if it finished all the same, `unclaimed` gets the result. Raises `UsageError` in
+        the loop's own thread, which would wait for itself, and `ConnectionClosed` when the loop has ended.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -177,14 +176,14 @@ class Portal:
         call = _Call(work)
         posted = False
         try:
-            # Before the look at `alive`: whoever ends the loop finds it, or we find that the loop has ended.
+            # Added before `alive` is read: the ending loop finds the call, or this thread sees the end.
             self._calls.add(call)
             if not self.alive:
                 raise self.refusal()
             posted = True
             try:
                 self._loop.call_soon_threadsafe(call.start)
-            except RuntimeError:  # The loop was closed this moment.
+            except RuntimeError:  # The loop closed in between.
                 posted = False
                 raise self.refusal() from None
             try:
@@ -210,16 +209,16 @@ class Portal:
         return self.run(work())
 
     def post(self, function: Callable[..., object], *args: object) -> None:
-        """Call a function in the loop, soon; waits for nothing. Ignored when the loop has ended."""
+        """Call a function in the loop soon, without waiting. Ignored when the loop has ended."""
         if self.alive:
             try:
                 self._loop.call_soon_threadsafe(function, *args)
-            except RuntimeError:  # It ended this moment.
+            except RuntimeError:  # The loop ended in between.
                 if not self._loop.is_closed():
                     raise
 
     def refusal(self) -> Error:
-        """Why no calls can be made."""
+        """Return the error that says why no calls can be made."""
         if self.forked:
             return ConnectionClosed(
                 "the connection belongs to the parent of this process",

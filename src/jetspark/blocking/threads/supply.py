@@ -1,6 +1,6 @@
-"""Messages on their way from the loop to threads: taken many at a time, handed out one by one.
+"""Hands messages from the loop to threads: taken many at a time, returned one by one.
 
-One crossing between threads costs as much as ten messages, so nothing here crosses for each of them.
+One crossing between threads costs as much as ten messages, so a crossing carries many of them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _AHEAD: Final = 512
 
 
 class Supply(Generic[T]):
-    """Hands out, to one thread or several, what `take` brings from the loop.
+    """Returns, to one thread or several, the messages that `take` brings from the loop.
 
-    `take` is given the seconds to wait; it returns nothing when they passed, or at the end. What was taken
-    and handed to nobody when the supply is stopped goes to `put_back`.
+    `take` gets the seconds to wait; it returns an empty list after them, or at the end. `put_back` gets the
+    messages that were taken but not returned when the supply stops.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Supply(Generic[T]):
 
     @property
     def waiting(self) -> list[T]:
-        """What was taken and not handed out yet."""
+        """Messages taken and not returned yet."""
         return list(self._ready)
 
     def next(self, timeout: float | None = None) -> T | None:
-        """The next message; None when none came within `timeout` seconds, or at the end."""
+        """Return the next message; None after `timeout` seconds without one, or at the end."""
         try:
             return self._ready.popleft()
         except IndexError:
             pass
         if not self._portal.alive:
-            raise self._portal.refusal()  # In a forked child the lock may be held for ever.
+            raise self._portal.refusal()  # In a forked child the lock may stay held.
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._refilling.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
             return None
@@ -77,7 +77,7 @@ class Supply(Generic[T]):
             self._refilling.release()
 
     def stop(self) -> None:
-        """Hand out nothing more, and put back what is left."""
+        """Return no more messages, and put back those that are left."""
         self._stopped = True
         left = []
         while self._ready:
@@ -90,7 +90,7 @@ class Supply(Generic[T]):
 
     async def _refill(self, timeout: float | None) -> bool:
         taken = await self._take(timeout)
-        # Here in the loop, so that Ctrl-C cannot come in between: they stay for whoever asks next.
+        # In the loop, where Ctrl-C cannot come in between: the next call finds the messages.
         self._ready.extend(taken)
         if self._stopped:
             self.stop()
@@ -98,7 +98,7 @@ class Supply(Generic[T]):
 
 
 class _Ahead(Generic[T]):
-    """Reads an asynchronous iterator ahead, in a task, as far as is good."""
+    """Reads an asynchronous iterator ahead, in a task, up to a limit."""
 
     def __init__(self, items: AsyncIterator[T], ahead: int) -> None:
         self._items = items
@@ -109,7 +109,7 @@ class _Ahead(Generic[T]):
         self._closed = False
 
     async def take(self) -> list[T]:
-        """What is there, at least one item; nothing at the end. Raises what the iterator raises."""
+        """Return the items read, at least one; none at the end. Raises what the iterator raises."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._read())
         while not self._ready and not self._task.done():
@@ -135,11 +135,11 @@ class _Ahead(Generic[T]):
             close = getattr(self._items, "aclose", None)
             if close is not None:
                 await close()
-            asyncio.get_running_loop().call_soon(self._changed.wake)  # when the task is done
+            asyncio.get_running_loop().call_soon(self._changed.wake)  # After the task is done.
 
 
 def iterate(portal: Portal, items: AsyncIterator[T], ahead: int = _AHEAD) -> Iterator[T]:
-    """An asynchronous iterator as a plain one, read so many items ahead. Leaving it early closes it."""
+    """Read an asynchronous iterator as a plain one, up to `ahead` items ahead. Leaving it early closes it."""
     reading = _Ahead(items, ahead)
     try:
         while taken := portal.run(reading.take()):

@@ -1,4 +1,4 @@
-"""Threads that call users' functions: never the loop's thread, so that these may block."""
+"""A thread that calls users' functions, so that they may block without holding up the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F")
 
 
 def plain(argument: str, function: F) -> F:
-    """The function, if it can be called in a thread. Raises `UsageError` for coroutine functions."""
+    """Return a function that can be called in a thread. Raises `UsageError` for coroutine functions."""
     if inspect.iscoroutinefunction(function):
         raise UsageError(
             f"{argument} must be a plain function in the blocking API, not a coroutine function",
@@ -29,7 +29,7 @@ def plain(argument: str, function: F) -> F:
 
 
 class Worker:
-    """A thread that makes calls, one after the other; it starts with the first."""
+    """Makes calls one after the other in a thread, which the first call starts."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -39,7 +39,7 @@ class Worker:
         self._stopped = False
 
     def post(self, call: Callable[[], object]) -> None:
-        """Make a call soon. Ignored after `stop`."""
+        """Queue a call. Ignored after `stop`."""
         with self._lock:
             if self._stopped:
                 return
@@ -49,7 +49,7 @@ class Worker:
             self._calls.put(call)
 
     def stop(self, timeout: float) -> None:
-        """Let it finish what was posted, and wait for that, unless it is one of these calls that asks."""
+        """Finish the queued calls, then end. Waits for that, unless one of these calls does the stopping."""
         with self._lock:
             self._stopped = True
             thread = self._thread

@@ -1,6 +1,6 @@
-"""The way of bytes out of threads: frames are queued here, and the loop is woken once for many of them.
+"""Queues frames from all threads for the loop, and wakes the loop once for many of them.
 
-A thread that writes faster than the socket takes it waits; so what is queued stays bounded.
+A thread that writes faster than the socket waits, so the queue stays bounded.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
 
 __all__ = ["Writer"]
 
-#: Bytes that are queued here, and as many in the outbox, when writing threads begin to wait.
+#: Bytes queued here, and again in the outbox, at which writing threads begin to wait.
 _LIMIT: Final = 1024 * 1024
-#: Seconds before the outbox is looked at again; it tells nobody when it has drained below small limits.
+#: Seconds between looks at the outbox, which does not signal that it drained below small limits.
 _PAUSE: Final = 0.001
 
 
@@ -36,13 +36,13 @@ class Writer:
         self._scheduled = False
         self._waiting: asyncio.Task[None] | None = None
         self._closed = False
-        #: How many messages were published through it.
+        #: Number of messages published through this writer.
         self.published = 0
 
     # --- in any thread
 
     def publish(self, frame: bytes) -> None:
-        """Queue a message, and count it."""
+        """Queue a message and count it."""
         self.write(frame)
         with self._lock:
             self.published += 1
@@ -50,8 +50,8 @@ class Writer:
     def write(self, frame: bytes) -> None:
         """Queue whole frames; wait while too much is queued.
 
-        Raises `ConnectionClosed`, `OutboundBufferFull` for what could never be queued, and `Timeout` after
-        the connection's `drain_timeout`; the frame stays queued then.
+        Raises `ConnectionClosed`, `OutboundBufferFull` for a frame larger than `pending_size`, and `Timeout`
+        after the connection's `drain_timeout`; the frame stays queued then.
         """
         if not self._portal.alive:
             raise self._portal.refusal()
@@ -60,8 +60,8 @@ class Writer:
         size = len(frame)
         if size > self._limit:
             self._check_size(frame)
-        # Without the lock, which would cost as much as the rest: appending is atomic, and of the size it is
-        # enough to know it roughly. `_move` sees the frame, or clears `_scheduled` before we look at it.
+        # Without the lock, which would double the cost: appending is atomic, and an approximate size is
+        # enough. Either `_move` sees the frame, or it clears `_scheduled` before the check below.
         self._frames.append(frame)
         self._size = size = self._size + size
         if not self._scheduled:
@@ -74,7 +74,7 @@ class Writer:
         allowed = self._connection.options.pending_size
         if len(frame) > allowed:
             raise OutboundBufferFull(
-                f"the message takes {len(frame)} bytes, {allowed} may wait to be written",
+                f"the message has {len(frame)} bytes, more than the pending_size of {allowed}",
                 hint="Raise `pending_size`",
             )
 
@@ -83,8 +83,8 @@ class Writer:
         with self._lock:
             if not self._room.wait_for(lambda: self._size < self._limit or self._closed, seconds):
                 raise Timeout(
-                    f"{self._size} bytes still wait to be written after {seconds} s",
-                    hint="The server does not take them, or the connection is down; they stay queued",
+                    f"{self._size} bytes are still queued after {seconds} s",
+                    hint="The server reads too slowly, or the connection is down; the bytes stay queued",
                 )
             if self._closed:
                 raise ConnectionClosed("the connection closed before everything was written")
@@ -92,12 +92,12 @@ class Writer:
     # --- in the loop
 
     async def settle(self, timeout: float) -> None:
-        """Return when everything that was queued before is in the outbox, or after so many seconds."""
+        """Wait until all queued frames are in the outbox, for at most `timeout` seconds."""
         if self._waiting is not None:
             await asyncio.wait([self._waiting], timeout=timeout)
 
     def close(self, _: object = None) -> None:
-        """Nothing can be written any more; whoever waits for room learns of it."""
+        """Refuse further frames, and wake the threads that wait for room."""
         with self._lock:
             self._closed = True
             self._frames.clear()
@@ -126,7 +126,7 @@ class Writer:
                 await self._outbox.drained()
                 await asyncio.sleep(_PAUSE)
             except Timeout:
-                pass  # Those who wait for room learn of it by themselves.
+                pass  # Threads that wait for room have a timeout of their own.
             except Error:
                 break
         self._waiting = None
