@@ -13,7 +13,7 @@ from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.model.consumer import ConsumerConfig, PriorityPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.buffer import OnError, Puller
+from jetspark.jetstream.pull.buffer import OnError, PullBuffer
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages, check_concurrency
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions
@@ -150,7 +150,7 @@ class Consumer:
             on_error: Called with errors after which it goes on: missed heartbeats, a new leader, refused
                 requests. By default they go to the connection's `on_error`.
         """
-        return Messages(self._puller(options, on_error))
+        return Messages(self._pull_buffer(options, on_error))
 
     async def consume(
         self,
@@ -167,9 +167,9 @@ class Consumer:
         options are those of `messages`. With asyncio, the handler may be a coroutine function.
         """
         check_concurrency(concurrency)
-        puller = self._puller(options, on_error)
-        await puller.start()
-        return Consuming(puller, handler, concurrency)
+        buffer = self._pull_buffer(options, on_error)
+        await buffer.start()
+        return Consuming(buffer, handler, concurrency)
 
     # --- how
 
@@ -180,9 +180,9 @@ class Consumer:
             )
         return PullTarget.of(self._api, self.stream_name, self.name, self.config.ack_policy)
 
-    def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
+    def _pull_buffer(self, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
         options["group"] = self._group(options.get("group"))
-        return Puller(self._target(), PullOptions(**options), on_error)
+        return PullBuffer(self._target(), PullOptions(**options), on_error)
 
     def _group(self, group: str | None) -> str | None:
         """The group to pull in: the only one, unless the user says."""

@@ -317,7 +317,7 @@ async def test_who_reads_next_gets_what_was_buffered_and_not_read(js: JetStream,
 
 
 async def until_arrived(messages: Messages, number: int) -> None:
-    await eventually(lambda: len(messages._puller.buffer) == number, f"{number} messages")
+    await eventually(lambda: len(messages._buffer.frames) == number, f"{number} messages")
 
 
 # --- nothing is left behind

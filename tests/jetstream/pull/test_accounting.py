@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jetspark.jetstream.pull import accounting as pull
-from jetspark.jetstream.pull.accounting import Ask, Pull
+from jetspark.jetstream.pull import accounting
+from jetspark.jetstream.pull.accounting import Accounting, Ask
 
 LIMITS = st.integers(min_value=1, max_value=12) | st.sampled_from([500, 1_000_000])
 
@@ -20,7 +20,7 @@ class LawfulServer(RuleBasedStateMachine):
 
     @initialize(data=st.data(), limit=LIMITS)
     def start(self, data: st.DataObject, limit: int) -> None:
-        self.pull = Pull(limit, data.draw(st.integers(0, limit), label="threshold"))
+        self.accounting = Accounting(limit, data.draw(st.integers(0, limit), label="threshold"))
         self.waiting: dict[int, int] = {}
         self.asked: dict[int, int] = {}
         self.forgotten: set[int] = set()
@@ -33,11 +33,11 @@ class LawfulServer(RuleBasedStateMachine):
     # --- the client
 
     def ask(self) -> None:
-        before = self.pull.pending
-        ask = self.pull.ask()
+        before = self.accounting.pending
+        ask = self.accounting.ask()
         if ask is not None:
             assert ask.amount >= 1
-            assert ask.amount + before <= self.pull.limit
+            assert ask.amount + before <= self.accounting.limit
             assert ask.token not in self.asked
             self.waiting[ask.token] = self.asked[ask.token] = ask.amount
 
@@ -45,10 +45,10 @@ class LawfulServer(RuleBasedStateMachine):
     def ask_after_a_while(self) -> None:
         self.ask()
 
-    @precondition(lambda self: self.pull.buffered)
+    @precondition(lambda self: self.accounting.buffered)
     @rule(data=st.data())
     def take(self, data: st.DataObject) -> None:
-        self.pull.taken(data.draw(st.integers(1, self.pull.buffered)))
+        self.accounting.taken(data.draw(st.integers(1, self.accounting.buffered)))
         self.ask()
 
     # --- the server
@@ -88,46 +88,46 @@ class LawfulServer(RuleBasedStateMachine):
 
     @invariant()
     def counters_are_never_negative(self) -> None:
-        assert self.pull.requested >= 0
-        assert self.pull.buffered >= 0
-        assert self.pull.pending == self.pull.requested + self.pull.buffered
+        assert self.accounting.requested >= 0
+        assert self.accounting.buffered >= 0
+        assert self.accounting.pending == self.accounting.requested + self.accounting.buffered
 
     @invariant()
     def no_more_counts_as_requested_than_is_open(self) -> None:
         if not self.lost:
-            assert self.pull.requested <= sum(self.waiting.values())
+            assert self.accounting.requested <= sum(self.waiting.values())
 
     @invariant()
     def what_can_be_exact_is_and_never_beyond_the_limit(self) -> None:
         if self.exact:
-            assert self.pull.requested == sum(self.waiting.values())
-            assert self.pull.pending <= self.pull.limit
+            assert self.accounting.requested == sum(self.waiting.values())
+            assert self.accounting.pending <= self.accounting.limit
 
     @invariant()
     def it_asks_when_nothing_is_open_and_little_is_buffered(self) -> None:
-        buffered = self.pull.buffered
+        buffered = self.accounting.buffered
         if (
             not self.waiting
             and not self.lost
-            and buffered <= self.pull.threshold
-            and buffered < self.pull.limit
+            and buffered <= self.accounting.threshold
+            and buffered < self.accounting.limit
         ):
-            ask = copy.deepcopy(self.pull).ask()
+            ask = copy.deepcopy(self.accounting).ask()
             assert ask is not None
-            assert ask.amount == self.pull.limit - buffered
+            assert ask.amount == self.accounting.limit - buffered
 
     def teardown(self) -> None:
         """Whatever happened: when all have ended and all is taken, the whole limit is asked for."""
-        if not hasattr(self, "pull"):
+        if not hasattr(self, "accounting"):
             return
         for token, left in list(self.waiting.items()):
             self.end(token, left)
         if self.lost:
-            self.pull.forget()
-        self.pull.taken(self.pull.buffered)
-        ask = self.pull.ask()
+            self.accounting.forget()
+        self.accounting.taken(self.accounting.buffered)
+        ask = self.accounting.ask()
         assert ask is not None
-        assert ask.amount == self.pull.limit
+        assert ask.amount == self.accounting.limit
 
     # --- steps
 
@@ -141,10 +141,10 @@ class LawfulServer(RuleBasedStateMachine):
         self.waiting[token] -= amount
         if not self.waiting[token]:
             del self.waiting[token]
-        self.pull.arrived(amount)
+        self.accounting.arrived(amount)
 
     def end(self, token: int, undelivered: int | None) -> None:
-        known = self.pull.ended(token, undelivered)
+        known = self.accounting.ended(token, undelivered)
         assert not (known and token in self.forgotten)
         del self.waiting[token]
 
@@ -154,7 +154,7 @@ class UnreliableServer(LawfulServer):
 
     @rule()
     def forget(self) -> None:
-        self.pull.forget()
+        self.accounting.forget()
         self.forgotten |= self.asked.keys()
         self.lost = False
         self.exact = self.exact and not self.waiting
@@ -170,10 +170,10 @@ class UnreliableServer(LawfulServer):
     @precondition(lambda self: self.forgotten - self.waiting.keys())
     @rule(data=st.data(), undelivered=st.none() | st.integers(0, 20))
     def repeat_an_old_status(self, data: st.DataObject, undelivered: int | None) -> None:
-        before = self.pull.requested
+        before = self.accounting.requested
         old = sorted(self.forgotten - self.waiting.keys())
-        assert not self.pull.ended(data.draw(st.sampled_from(old)), undelivered)
-        assert self.pull.requested == before
+        assert not self.accounting.ended(data.draw(st.sampled_from(old)), undelivered)
+        assert self.accounting.requested == before
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -184,7 +184,7 @@ class UnreliableServer(LawfulServer):
 
     @rule(amount=st.integers(1, 20))
     def send_what_nobody_asked_for(self, amount: int) -> None:
-        self.pull.arrived(amount)
+        self.accounting.arrived(amount)
         self.exact = False
 
 
@@ -201,14 +201,14 @@ TestUnreliableServer.settings = SETTINGS
 
 
 def test_the_first_request_asks_for_the_whole_limit() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     assert counters.ask() == Ask(token=1, amount=10)
     assert counters.requested == counters.pending == 10
     assert counters.ask() is None
 
 
 def test_it_fills_up_when_pending_falls_to_the_threshold() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     counters.arrived(10)
     counters.taken(4)
@@ -218,7 +218,7 @@ def test_it_fills_up_when_pending_falls_to_the_threshold() -> None:
 
 
 def test_what_is_still_to_come_counts_as_pending() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     counters.arrived(5)
     assert counters.ask() is None
@@ -229,7 +229,7 @@ def test_what_is_still_to_come_counts_as_pending() -> None:
 
 @pytest.mark.parametrize("threshold", [0, 1])
 def test_a_limit_of_one_works(threshold: int) -> None:
-    counters = Pull(1, threshold)
+    counters = Accounting(1, threshold)
     for token in range(1, 4):
         assert counters.ask() == Ask(token, 1)
         assert counters.ask() is None
@@ -239,7 +239,7 @@ def test_a_limit_of_one_works(threshold: int) -> None:
 
 
 def test_a_threshold_of_zero_waits_until_all_is_taken() -> None:
-    counters = Pull(3, 0)
+    counters = Accounting(3, 0)
     counters.ask()
     counters.arrived(3)
     counters.taken(2)
@@ -249,7 +249,7 @@ def test_a_threshold_of_zero_waits_until_all_is_taken() -> None:
 
 
 def test_a_threshold_at_the_limit_asks_for_every_message_taken() -> None:
-    counters = Pull(3, 3)
+    counters = Accounting(3, 3)
     counters.ask()
     counters.arrived(3)
     assert counters.ask() is None
@@ -258,7 +258,7 @@ def test_a_threshold_at_the_limit_asks_for_every_message_taken() -> None:
 
 
 def test_what_a_request_had_left_when_it_ended_is_asked_for_again() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     counters.arrived(4)
     assert counters.ended(1, 6)
@@ -267,7 +267,7 @@ def test_what_a_request_had_left_when_it_ended_is_asked_for_again() -> None:
 
 
 def test_a_refused_request_leaves_nothing_behind() -> None:
-    counters = Pull(10, 10)
+    counters = Accounting(10, 10)
     counters.ask()
     counters.arrived(4)
     counters.taken(4)
@@ -278,7 +278,7 @@ def test_a_refused_request_leaves_nothing_behind() -> None:
 
 def test_requests_that_are_served_by_turns_and_end_in_any_order_are_counted_exactly() -> None:
     # As nats-server 2.15 does it: five messages for two requests of six, and the second ends first.
-    counters = Pull(12, 6)
+    counters = Accounting(12, 6)
     counters.ask()
     counters.arrived(6)
     counters.taken(6)
@@ -292,7 +292,7 @@ def test_requests_that_are_served_by_turns_and_end_in_any_order_are_counted_exac
 
 
 def test_a_request_that_ends_after_others_took_all_that_was_counted_for_it_is_counted_out() -> None:
-    counters = Pull(12, 6)
+    counters = Accounting(12, 6)
     counters.ask()
     counters.arrived(6)
     counters.taken(6)
@@ -305,7 +305,7 @@ def test_a_request_that_ends_after_others_took_all_that_was_counted_for_it_is_co
 
 
 def test_the_status_of_a_forgotten_request_changes_nothing() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     counters.forget()
     assert counters.requested == 0
@@ -316,7 +316,7 @@ def test_the_status_of_a_forgotten_request_changes_nothing() -> None:
 
 
 def test_the_status_of_a_request_that_was_never_made_changes_nothing() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     assert not counters.ended(0, 10)
     assert not counters.ended(2, 10)
@@ -324,7 +324,7 @@ def test_the_status_of_a_request_that_was_never_made_changes_nothing() -> None:
 
 
 def test_more_than_was_asked_for_is_buffered_and_not_counted_below_zero() -> None:
-    counters = Pull(2, 1)
+    counters = Accounting(2, 1)
     counters.ask()
     counters.arrived(5)
     assert (counters.requested, counters.buffered) == (0, 5)
@@ -334,14 +334,14 @@ def test_more_than_was_asked_for_is_buffered_and_not_counted_below_zero() -> Non
 
 
 def test_a_number_larger_than_what_was_asked_for_does_no_harm() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     assert counters.ended(1, 10**30)
     assert counters.ask() == Ask(2, 10)
 
 
 def test_what_was_lost_on_the_way_is_counted_out_when_the_last_request_ends() -> None:
-    counters = Pull(10, 5)
+    counters = Accounting(10, 5)
     counters.ask()
     counters.arrived(3)
     counters.taken(3)
@@ -350,11 +350,11 @@ def test_what_was_lost_on_the_way_is_counted_out_when_the_last_request_ends() ->
 
 
 def test_requests_that_are_served_whole_are_not_remembered_for_ever() -> None:
-    counters = Pull(4, 2)
+    counters = Accounting(4, 2)
     counters.ask()
     for _ in range(5000):
         counters.arrived(2)
         counters.taken(2)
         assert counters.ask() is not None
     assert counters.requested == 4
-    assert len(counters._open) <= pull._REMEMBERED
+    assert len(counters._open) <= accounting._REMEMBERED

@@ -28,7 +28,7 @@ from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, Deliver
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.ordered.chain import Chain, ChainState, is_final
-from jetspark.jetstream.pull.buffer import OnError, Puller
+from jetspark.jetstream.pull.buffer import BufferState, OnError, PullBuffer
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
@@ -139,7 +139,7 @@ class OrderedConsumer:
 
     def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:
         """An endless iterator over a buffer that refills itself; options as for `Consumer.messages`."""
-        return Messages(self._puller(options, on_error))
+        return Messages(self._pull_buffer(options, on_error))
 
     async def consume(
         self,
@@ -149,20 +149,20 @@ class OrderedConsumer:
         **options: Unpack[PullKeywords],
     ) -> Consuming:
         """Call `handler` with every message, one after the other; options as for `Consumer.consume`."""
-        puller = self._puller(options, on_error)
-        await puller.start()
-        return Consuming(puller, handler, concurrency=1)
+        buffer = self._pull_buffer(options, on_error)
+        await buffer.start()
+        return Consuming(buffer, handler, concurrency=1)
 
     async def delete(self) -> None:
         """Delete the consumer on the server. Reading on creates the next one."""
         self._target = None
         self._chain.drop()
 
-    def _puller(self, options: PullKeywords, on_error: OnError | None) -> Puller:
+    def _pull_buffer(self, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
         self._chain.check_free()
         self._target = None
         options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
-        return _OrderedPuller(self._chain, PullOptions(**options), on_error)
+        return _OrderedBuffer(self._chain, PullOptions(**options), on_error)
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
         """Fetch from the current consumer; when it brings only an error, from the next, if time is left."""
@@ -199,7 +199,7 @@ class OrderedConsumer:
         return [JetStreamMsg(frame, self._api.connection, True) for frame in frames]
 
 
-class _OrderedPuller(Puller):
+class _OrderedBuffer(PullBuffer):
     """A pull buffer that a chain drives: where another buffer reports and repeats, the chain goes on."""
 
     def __init__(self, chain: Chain, options: PullOptions, on_error: OnError | None) -> None:
@@ -232,14 +232,14 @@ class _OrderedPuller(Puller):
     def _on_status(self, status: Status, token: int) -> None:
         gone = status.on_consume is OnConsume.END or isinstance(status.error, NoResponders)
         if gone and not isinstance(status.error, BadRequest):
-            if self._pull.ended(token, None):
+            if self._accounting.ended(token, None):
                 self._restart()
         else:
             self._chain.works()
             super()._on_status(status, token)
 
     def _restart(self) -> None:
-        self._pull.forget()
+        self._accounting.forget()
         if not self._chain.advancing:
             self._chain.restart()
 
@@ -262,7 +262,7 @@ class _OrderedPuller(Puller):
     @property
     def wants_more(self) -> bool:
         """Whether it still asks for messages."""
-        return self._asking
+        return self.state is BufferState.RUNNING
 
     async def read_next_consumer(self) -> None:
         """Pull from the next consumer of the chain."""
@@ -270,7 +270,7 @@ class _OrderedPuller(Puller):
 
     def resumed(self) -> None:
         """Ask the new consumer; delete it when the reader was stopped meanwhile."""
-        if self.over:
+        if self.state is BufferState.OVER:
             self._chain.drop()
         else:
             self._ask()

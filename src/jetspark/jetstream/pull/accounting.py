@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["Ask", "Pull"]
+__all__ = ["Accounting", "Ask"]
 
 #: How many requests are remembered that may be open: twice what the server lets wait by default.
 _REMEMBERED: Final = 1024
@@ -30,7 +30,7 @@ class Ask(NamedTuple):
     amount: int
 
 
-class Pull:
+class Accounting:
     """The state of one consume."""
 
     __slots__ = ("_open", "_requested", "_token", "buffered", "limit", "threshold")

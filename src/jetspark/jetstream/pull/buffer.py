@@ -8,6 +8,7 @@ the leader, silence and refusals are reported, and it asks again. Only what can 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections import deque
 from collections.abc import Coroutine
 from operator import attrgetter
@@ -18,13 +19,13 @@ from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.status import OnConsume, Status, classify, is_status
 from jetspark.jetstream.on_error import OnError, Reporter
-from jetspark.jetstream.pull.accounting import Pull
+from jetspark.jetstream.pull.accounting import Accounting
 from jetspark.jetstream.pull.options import PullOptions
 from jetspark.jetstream.pull.request import PullReceiver, PullTarget, reply_subject, request_token, size_of
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 
-__all__ = ["OnError", "Puller"]
+__all__ = ["BufferState", "OnError", "PullBuffer"]
 
 _FIRST_BACK_OFF: Final = 0.25
 _LAST_BACK_OFF: Final = 4.0
@@ -33,7 +34,20 @@ _header = attrgetter("header")
 _data = attrgetter("data")
 
 
-class Puller(PullReceiver):
+class BufferState(enum.Enum):
+    """Where a pull buffer stands."""
+
+    #: It asks for messages.
+    RUNNING = enum.auto()
+    #: It asks for no more; buffered messages and those on their way can still be taken.
+    DRAINING = enum.auto()
+    #: It was stopped; messages that are not taken go back to the server.
+    STOPPING = enum.auto()
+    #: Nothing arrives any more; buffered messages can still be taken.
+    OVER = enum.auto()
+
+
+class PullBuffer(PullReceiver):
     """A buffer that refills itself. One reader or several take messages out of it."""
 
     def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
@@ -43,12 +57,12 @@ class Puller(PullReceiver):
         self.options = options
         self.notify = Reporter(connection, on_error).notify
         self._by_bytes = options.max_bytes is not None
-        self._pull = Pull(options.limit, options.threshold)
+        self._accounting = Accounting(options.limit, options.threshold)
         # What every message is made with; the target may change, these do not.
         self._connection = connection
         self._settled = target.settled
         #: What arrived and nobody took.
-        self.buffer: deque[MsgFrame] = deque()
+        self.frames: deque[MsgFrame] = deque()
         # What `take` gave out and still counts as buffered.
         self._lent = 0
         self._arrived = Signal()
@@ -58,14 +72,11 @@ class Puller(PullReceiver):
         self._back_off = _FIRST_BACK_OFF
         # The next message did not fit into what was left: it is asked for with the whole limit.
         self._cramped = False
-        self._asking = True
-        self._stopping = False
         self._ending: asyncio.Task[None] | None = None
         # What is left when it is stopped, until it goes back to the server.
         self._unread: list[MsgFrame] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Whether nothing will arrive any more; what is buffered can still be taken, unless stopped.
-        self.over = False
+        self.state = BufferState.RUNNING
         #: What ended it, if not the user.
         self.error: Error | None = None
 
@@ -80,20 +91,20 @@ class Puller(PullReceiver):
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
         """The next message; None when `timeout` seconds passed, or when it is `over`."""
-        if not self.buffer:
+        if not self.frames:
             deadline = None if timeout is None else self._loop.time() + timeout
-            while not self.buffer:
-                if self.over or self._stopping:
+            while not self.frames:
+                if self.state is BufferState.OVER or self.state is BufferState.STOPPING:
                     return None
                 wait = None if deadline is None else deadline - self._loop.time()
-                if not await self._arrived.wait(wait) and not self.buffer:
+                if not await self._arrived.wait(wait) and not self.frames:
                     return None
         return self.pop()
 
     def pop(self) -> JetStreamMsg:
         """The next message, when there is one in `buffer`: what `next` does, without the await."""
-        frame = self.buffer.popleft()
-        if self._pull.taken(size_of(frame) if self._by_bytes else 1):
+        frame = self.frames.popleft()
+        if self._accounting.taken(size_of(frame) if self._by_bytes else 1):
             self._ask()
         return JetStreamMsg(frame, self._connection, self._settled)
 
@@ -103,7 +114,7 @@ class Puller(PullReceiver):
         For readers that hand messages on in a thread. All but the first count as buffered until the next
         call, so that with them no more is pending than may be.
         """
-        self._pull.taken(self._lent)
+        self._accounting.taken(self._lent)
         self._lent = 0
         self._ask()
         first = await self.next(timeout)
@@ -111,34 +122,34 @@ class Puller(PullReceiver):
             return []
         frames = [first._frame]
         room = self.options.limit // 2 - 1
-        if self._pull.buffered <= room:  # All of it, and what it weighs is known.
-            frames += self.buffer
-            self.buffer.clear()
-            self._lent = self._pull.buffered
-        while self.buffer and self._lent < room:
-            frame = self.buffer.popleft()
+        if self._accounting.buffered <= room:  # All of it, and what it weighs is known.
+            frames += self.frames
+            self.frames.clear()
+            self._lent = self._accounting.buffered
+        while self.frames and self._lent < room:
+            frame = self.frames.popleft()
             self._lent += size_of(frame) if self._by_bytes else 1
             frames.append(frame)
         return frames
 
     def narrow(self, limit: int) -> None:
         """Ask for no more than that at a time, because little is left to read; the options still hold."""
-        self._pull.limit = min(limit, self.options.limit)
-        self._pull.threshold = min((limit + 1) // 2, self.options.threshold)
+        self._accounting.limit = min(limit, self.options.limit)
+        self._accounting.threshold = min((limit + 1) // 2, self.options.threshold)
 
     def put_back(self, frames: list[MsgFrame]) -> None:
         """Take back what was taken last and handed to nobody."""
-        self.buffer.extendleft(reversed(frames))
+        self.frames.extendleft(reversed(frames))
 
     def stop(self) -> asyncio.Future[None]:
         """End at once; what nobody took goes back to the server. Resolves when the server has heard of it."""
-        if not self._stopping:
-            self._stopping = True
-            self._unread += self.buffer
-            self.buffer.clear()
-            self._arrived.wake()
-            if self.over:
-                self._give_back()
+        self._unread += self.frames
+        self.frames.clear()
+        if self.state is BufferState.OVER:
+            self._give_back()
+        else:
+            self.state = BufferState.STOPPING
+        self._arrived.wake()
         return self._end()
 
     def drain(self) -> asyncio.Future[None]:
@@ -151,14 +162,15 @@ class Puller(PullReceiver):
             await asyncio.shield(self._ending)
 
     def _end(self) -> asyncio.Future[None]:
-        self._asking = False
+        if self.state is BufferState.RUNNING:
+            self.state = BufferState.DRAINING
         self._cancel_timers()
         if self._ending is None:
             self._ending = self._background(self._wait_for_the_last())
         return asyncio.shield(self._ending)
 
     async def _wait_for_the_last(self) -> None:
-        if not self.over:
+        if self.state is not BufferState.OVER:
             await self._withdraw()
         # Not before: the server would deliver them again, to the requests that are still open here.
         self._give_back()
@@ -169,10 +181,9 @@ class Puller(PullReceiver):
         self._unread.clear()
 
     def _finish(self, error: Error | None) -> None:
-        if not self.over:
-            self.over = True
+        if self.state is not BufferState.OVER:
+            self.state = BufferState.OVER
             self.error = error
-        self._asking = False
         self._session.unsubscribe(self)
         self._session.forget(self)
         self._cancel_timers()
@@ -184,17 +195,21 @@ class Puller(PullReceiver):
                 timer.cancel()
 
     def _expecting(self) -> bool:
-        return self._pull.requested > 0
+        return self._accounting.requested > 0
 
     # --- asking
 
     def _ask(self) -> None:
-        if not self._asking or not self._session.attached or self._back_off_timer is not None:
+        if (
+            self.state is not BufferState.RUNNING
+            or not self._session.attached
+            or self._back_off_timer is not None
+        ):
             return
-        if self._cramped and self._pull.pending:
+        if self._cramped and self._accounting.pending:
             return
-        idle = not self._pull.requested
-        ask = self._pull.ask()
+        idle = not self._accounting.requested
+        ask = self._accounting.ask()
         if ask is None:
             return
         self._cramped = False
@@ -205,7 +220,7 @@ class Puller(PullReceiver):
 
     def _restart(self) -> None:
         """Whatever was asked for is lost: ask anew."""
-        self._pull.forget()
+        self._accounting.forget()
         self._ask()
 
     def _ask_later(self) -> None:
@@ -228,8 +243,8 @@ class Puller(PullReceiver):
         now = self._loop.time()
         # A handler that blocks the loop makes the timer late: in that time nobody could hear anything.
         self._last_seen = min(self._last_seen + now - due, now)
-        if self._session.attached and self._pull.requested and now - self._last_seen >= allowed:
-            self._pull.forget()
+        if self._session.attached and self._accounting.requested and now - self._last_seen >= allowed:
+            self._accounting.forget()
             self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
             self._restart()
         self._watch_heartbeat()
@@ -245,11 +260,11 @@ class Puller(PullReceiver):
             frames, statuses = self._sort(frames)
         if frames:
             self._back_off = _FIRST_BACK_OFF
-            self._pull.arrived(sum(map(size_of, frames)) if self._by_bytes else len(frames))
-            if self._stopping:
+            self._accounting.arrived(sum(map(size_of, frames)) if self._by_bytes else len(frames))
+            if self.state is BufferState.STOPPING:
                 self._unread += frames
             else:
-                self.buffer.extend(frames)
+                self.frames.extend(frames)
                 self._arrived.wake()
         # After the messages, which the requests that end here may have brought.
         for frame in statuses:
@@ -257,7 +272,7 @@ class Puller(PullReceiver):
 
     def disconnected(self) -> None:
         """The requests are gone with the connection; silence is no news until it is back."""
-        self._pull.forget()
+        self._accounting.forget()
 
     def reconnected(self) -> None:
         """Ask again, without a look at the consumer (ADR-37)."""
@@ -267,7 +282,7 @@ class Puller(PullReceiver):
     def closed(self, error: Error | None) -> None:
         """Nothing will come any more, and what wants an acknowledgement cannot get one."""
         if not self.target.settled:
-            self.buffer.clear()
+            self.frames.clear()
         self._finish(error)
 
     def _sort(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], list[MsgFrame]]:
@@ -287,8 +302,10 @@ class Puller(PullReceiver):
         action = status.on_consume
         if action is OnConsume.CONTINUE:
             return
-        known = self._pull.ended(token, status.pending_bytes if self._by_bytes else status.pending_messages)
-        if self._stopping or (not known and action is not OnConsume.END):
+        known = self._accounting.ended(
+            token, status.pending_bytes if self._by_bytes else status.pending_messages
+        )
+        if self.state is BufferState.STOPPING or (not known and action is not OnConsume.END):
             return
         if action is OnConsume.END:
             self._finish(status.error)
@@ -311,7 +328,7 @@ class Puller(PullReceiver):
         """The next message did not fit: ask for the whole limit once nothing else is pending."""
         if left is not None and left < self.options.limit:
             self._cramped = True
-            self._pull.limit = self.options.limit
+            self._accounting.limit = self.options.limit
             self._ask()
             return
         self.notify(

@@ -13,7 +13,14 @@ from jetspark.jetstream.message import delivered
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.request import BatchReceiver, Leftover, PullTarget, State, shortened, size_of
+from jetspark.jetstream.pull.request import (
+    BatchReceiver,
+    Leftover,
+    PullTarget,
+    RequestState,
+    shortened,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -53,7 +60,7 @@ class Fetch(BatchReceiver):
         except BaseException:
             self._leave(self.frames)
             raise
-        if self._state is State.ENDED:
+        if self._state is RequestState.ENDED:
             self._session.unsubscribe(self)
             self._session.forget(self)
         else:
@@ -63,7 +70,7 @@ class Fetch(BatchReceiver):
         return Batch(self.target.messages(self.frames), self.error)
 
     async def _gather(self, deadline: float) -> None:
-        while self._state is State.OPEN:
+        while self._state is RequestState.OPEN:
             now = self._loop.time()
             due = deadline
             heartbeat = self._request.idle_heartbeat
@@ -105,7 +112,7 @@ class Fetch(BatchReceiver):
 
     def reconnected(self) -> None:
         """Ask again for the missing messages."""
-        if self._state is State.OPEN:
+        if self._state is RequestState.OPEN:
             self._send()
             self._changed.wake()
 

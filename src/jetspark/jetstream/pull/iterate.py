@@ -10,7 +10,7 @@ from typing import Self, TypeAlias
 
 from jetspark.errors import Error, UsageError
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.buffer import Puller
+from jetspark.jetstream.pull.buffer import PullBuffer
 from jetspark.wire import MsgFrame
 
 __all__ = ["Consuming", "Handler", "Messages", "check_concurrency"]
@@ -31,8 +31,8 @@ class Messages:
     Leaving the context stops it; what is buffered and was not handed out goes back to the server.
     """
 
-    def __init__(self, puller: Puller) -> None:
-        self._puller = puller
+    def __init__(self, buffer: PullBuffer) -> None:
+        self._buffer = buffer
         self._started = False
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
@@ -41,31 +41,31 @@ class Messages:
         Raises the error that ended it, such as `ConsumerDeleted`.
         """
         await self._start()
-        message = await self._puller.next(timeout)
-        if message is None and self._puller.error is not None:
-            raise self._puller.error
+        message = await self._buffer.next(timeout)
+        if message is None and self._buffer.error is not None:
+            raise self._buffer.error
         return message
 
     async def take(self, timeout: float | None = None) -> list[JetStreamMsg]:
         """The next messages, all that are there; else as `next`. For readers that hand them to a thread."""
         await self._start()
-        frames = await self._puller.take(timeout)
-        if not frames and self._puller.error is not None:
-            raise self._puller.error
-        return self._puller.target.messages(frames)
+        frames = await self._buffer.take(timeout)
+        if not frames and self._buffer.error is not None:
+            raise self._buffer.error
+        return self._buffer.target.messages(frames)
 
     def put_back(self, frames: list[MsgFrame]) -> None:
         """Take back what was taken last and handed to nobody, before it stops."""
-        self._puller.put_back(frames)
+        self._buffer.put_back(frames)
 
     def notify(self, error: Exception) -> None:
         """Tell about an error after which it goes on."""
-        self._puller.notify(error)
+        self._buffer.notify(error)
 
     def stop(self) -> Awaitable[None]:
         """End at once and return what is buffered to the server. With asyncio, awaiting it is optional."""
         self._started = True
-        return self._puller.stop()
+        return self._buffer.stop()
 
     def drain(self) -> Awaitable[None]:
         """Pull no more; the iterator ends after what is buffered or on its way.
@@ -73,14 +73,14 @@ class Messages:
         With asyncio, awaiting it is optional.
         """
         self._started = True
-        return self._puller.drain()
+        return self._buffer.drain()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> JetStreamMsg:
-        if self._puller.buffer:
-            return self._puller.pop()
+        if self._buffer.frames:
+            return self._buffer.pop()
         message = await self.next()
         if message is None:
             raise StopAsyncIteration
@@ -98,7 +98,7 @@ class Messages:
             return
         self._started = True
         try:
-            await self._puller.start()
+            await self._buffer.start()
         except BaseException:
             self._started = False
             raise
@@ -107,8 +107,8 @@ class Messages:
 class Consuming:
     """A consume that runs: `running = await consumer.consume(handler)`."""
 
-    def __init__(self, puller: Puller, handler: Handler, concurrency: int) -> None:
-        self._puller = puller
+    def __init__(self, buffer: PullBuffer, handler: Handler, concurrency: int) -> None:
+        self._buffer = buffer
         self._handler = handler
         self._workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
         self._done = asyncio.gather(*self._workers, return_exceptions=True)
@@ -123,7 +123,7 @@ class Consuming:
 
         With asyncio, awaiting the result is optional; it waits for that.
         """
-        self._puller.stop()
+        self._buffer.stop()
         return self._finished()
 
     def drain(self) -> Awaitable[None]:
@@ -131,7 +131,7 @@ class Consuming:
 
         With asyncio, awaiting it is optional.
         """
-        self._puller.drain()
+        self._buffer.drain()
         return self._finished()
 
     async def wait_closed(self) -> None:
@@ -144,8 +144,8 @@ class Consuming:
                 "a handler cannot wait for its own consume to end", hint="stop() and drain() can"
             )
         await self._join()
-        if self._puller.error is not None:
-            raise self._puller.error
+        if self._buffer.error is not None:
+            raise self._buffer.error
 
     async def __aenter__(self) -> Self:
         return self
@@ -156,19 +156,19 @@ class Consuming:
     def _finished(self) -> Awaitable[None]:
         if asyncio.current_task() in self._workers:
             # A handler that ends its own consume must not wait for itself.
-            return self._puller.target.connection.session.outbox.done
+            return self._buffer.target.connection.session.outbox.done
         return asyncio.ensure_future(self._join())
 
     async def _join(self) -> None:
         await asyncio.shield(self._done)
-        await self._puller.join()
+        await self._buffer.join()
 
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        puller = self._puller
+        buffer = self._buffer
         while True:
-            message = puller.pop() if puller.buffer else await puller.next()
+            message = buffer.pop() if buffer.frames else await buffer.next()
             if message is None:
                 return
             try:
@@ -183,7 +183,7 @@ class Consuming:
                 self._failed(message, error)
 
     def _failed(self, message: JetStreamMsg, error: Exception) -> None:
-        self._puller.notify(error)
+        self._buffer.notify(error)
         # The connection may be closed, or too much wait to be written: then it comes again after `ack_wait`.
         with suppress(Error):
             message.nak()

@@ -36,7 +36,7 @@ __all__ = [
     "Leftover",
     "PullReceiver",
     "PullTarget",
-    "State",
+    "RequestState",
     "fetch_request",
     "no_wait_request",
     "reply_subject",
@@ -236,7 +236,7 @@ class Leftover:
         return taken
 
 
-class State(enum.Enum):
+class RequestState(enum.Enum):
     """Where a request for one batch stands."""
 
     #: Messages may come, and the caller waits for them.
@@ -249,8 +249,8 @@ class State(enum.Enum):
     CLOSED = enum.auto()
 
 
-_ENDED: Final = {State.OPEN: State.ENDED, State.LEFT: State.CLOSED}
-_LEFT: Final = {State.OPEN: State.LEFT, State.ENDED: State.CLOSED}
+_ENDED: Final = {RequestState.OPEN: RequestState.ENDED, RequestState.LEFT: RequestState.CLOSED}
+_LEFT: Final = {RequestState.OPEN: RequestState.LEFT, RequestState.ENDED: RequestState.CLOSED}
 
 
 class BatchReceiver(PullReceiver):
@@ -266,7 +266,7 @@ class BatchReceiver(PullReceiver):
         self._wanted = wanted
         # None when there is no next fetch: messages that come too late go back to the server.
         self._leftover = leftover
-        self._state = State.OPEN
+        self._state = RequestState.OPEN
         self._changed = Signal()
         #: The messages that came.
         self.frames: list[MsgFrame] = []
@@ -280,7 +280,7 @@ class BatchReceiver(PullReceiver):
         self._last_seen = self._loop.time()
         if any(map(_header, frames)):
             frames = self._without_statuses(frames)
-        if self._state is State.LEFT or self._state is State.CLOSED:
+        if self._state is RequestState.LEFT or self._state is RequestState.CLOSED:
             self._keep(frames)
             return
         self.frames += frames
@@ -327,4 +327,4 @@ class BatchReceiver(PullReceiver):
             self._leftover.frames.extend(frames)
 
     def _expecting(self) -> bool:
-        return (self._state is State.OPEN or self._state is State.LEFT) and self._wanted > 0
+        return (self._state is RequestState.OPEN or self._state is RequestState.LEFT) and self._wanted > 0

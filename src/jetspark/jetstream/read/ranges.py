@@ -178,10 +178,10 @@ class _RangeReader:
             opt_start_seq=wanted.first_seq,
             inactive_threshold=_INACTIVE_THRESHOLD,
         )
-        puller = consumer._puller({"max_bytes": self._max_bytes, "expires": 30.0}, None)
+        buffer = consumer._pull_buffer({"max_bytes": self._max_bytes, "expires": 30.0}, None)
         weight = info.state.bytes / max(info.state.messages, 1) + _OVERHEAD
-        puller.narrow(self._room(len(wanted), weight))
-        await retry(puller.start)
+        buffer.narrow(self._room(len(wanted), weight))
+        await retry(buffer.start)
         try:
             begun = consumer.cached_info
             last = wanted.first_seq - 1
@@ -189,7 +189,7 @@ class _RangeReader:
             loop = asyncio.get_running_loop()
             progress = loop.time()
             while True:
-                frames = [] if idle else await puller.take(_SILENCE)
+                frames = [] if idle else await buffer.take(_SILENCE)
                 if frames:
                     progress = loop.time()
                     metadata = parse_metadata(frames[-1].reply)
@@ -200,11 +200,11 @@ class _RangeReader:
                         yield frames
                     if last >= wanted.next_seq - 1:
                         return
-                    puller.narrow(self._room(wanted.next_seq - 1 - last, weight))
+                    buffer.narrow(self._room(wanted.next_seq - 1 - last, weight))
                     if not idle:
                         continue
-                elif puller.error is not None:
-                    raise puller.error
+                elif buffer.error is not None:
+                    raise buffer.error
                 if await self._is_last(last):
                     return
                 idle = False
@@ -214,7 +214,7 @@ class _RangeReader:
                         hint="Check the cluster: the consumer's server may lag behind the leader",
                     )
         finally:
-            await puller.stop()
+            await buffer.stop()
 
     def _room(self, messages: int, weight: float) -> int:
         """What so many messages may weigh: asking for more would bring what lies behind the range."""

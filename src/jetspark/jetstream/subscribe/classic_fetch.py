@@ -22,7 +22,7 @@ from jetspark.jetstream.pull.request import (
     BatchReceiver,
     Leftover,
     PullTarget,
-    State,
+    RequestState,
     no_wait_request,
     reply_subject,
 )
@@ -63,7 +63,7 @@ class ClassicFetch(BatchReceiver):
         else:
             self._linger(self._wanted)
         try:
-            while self._state is State.OPEN:
+            while self._state is RequestState.OPEN:
                 left = self._deadline - self._loop.time()
                 if left <= 0:
                     break
@@ -71,7 +71,7 @@ class ClassicFetch(BatchReceiver):
         except BaseException:
             self._leave(self.frames)
             raise
-        if self._state is State.ENDED:
+        if self._state is RequestState.ENDED:
             if not self._limited or len(self.frames) < self._wanted:
                 self._session.unsubscribe(self)
             self._session.forget(self)
@@ -124,12 +124,12 @@ class ClassicFetch(BatchReceiver):
     def reconnected(self) -> None:
         """The request is gone with the connection: ask again for the missing messages."""
         self._received = 0
-        if self._state is State.OPEN:
+        if self._state is RequestState.OPEN:
             self._limited = False
             self._linger(self._wanted - len(self.frames))
 
     def _on_status(self, status: Status, received: int) -> None:
-        if self._at_once and status.on_fetch is OnFetch.END and self._state is State.OPEN:
+        if self._at_once and status.on_fetch is OnFetch.END and self._state is RequestState.OPEN:
             # Nothing more is available now (404).
             if received < self._wanted:
                 self._linger(self._wanted - received)
