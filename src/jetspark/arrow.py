@@ -1,16 +1,17 @@
-"""Messages as Arrow record batches: columns are made of whole lists at a time, not of one message after the
-other. Needs pyarrow; nothing in jetspark loads this module by itself.
+"""Messages as Arrow record batches. Columns are built from whole lists, not message by message.
+
+Requires pyarrow; `import jetspark` does not load this module.
 
 | column      | type                       |                                                        |
 |-------------|----------------------------|--------------------------------------------------------|
-| `subject`   | `string`                   | what is no UTF-8 is replaced                           |
+| `subject`   | `string`                   | invalid UTF-8 is replaced                              |
 | `data`      | `binary`                   |                                                        |
-| `headers`   | `map<string, list<string>>` | empty, never null; left out on demand                 |
+| `headers`   | `map<string, list<string>>` | empty, never null; omitted with `headers=False`       |
 | `stream`    | `string`                   |                                                        |
-| `sequence`  | `int64`                    | in the stream                                          |
-| `timestamp` | `timestamp[us, UTC]`       | when the stream stored it                              |
+| `sequence`  | `int64`                    | the sequence in the stream                             |
+| `timestamp` | `timestamp[us, UTC]`       | when the stream stored the message                     |
 
-These are the types that Spark takes: never `large_*`, never nanoseconds.
+Spark accepts exactly these types: never `large_*`, never nanoseconds.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ SCHEMA: Final = pa.schema(
 )
 SCHEMA_WITHOUT_HEADERS: Final = SCHEMA.remove(SCHEMA.get_field_index("headers"))
 
-#: The ends of a header block, as a client writes it.
+#: The start and the end of a header block, as NATS clients write it.
 _BEGIN: Final = b"NATS/1.0\r\n"
 _END: Final = b"\r\n\r\n"
 
-#: Tokens of an acknowledgement subject without domain; the sequence is the fourth of them from the end.
+#: Tokens of an acknowledgement subject without a domain; the stream sequence is the fourth from the end.
 _TOKENS_V1: Final = 9
 
 _subject = attrgetter("subject")
@@ -63,12 +64,12 @@ _reply = attrgetter("reply")
 
 
 def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.RecordBatch:
-    """The messages of one chunk, which are all of `stream`."""
+    """The messages of one chunk; all of them are from `stream`."""
     if chunk and not chunk[0].reply:
-        subjects, sequences, timestamps, blocks = _answers(list(map(_header, chunk)))
+        subjects, sequences, timestamps, blocks = _from_direct_gets(list(map(_header, chunk)))
     else:
         subjects = _strings(list(map(_subject, chunk)))
-        sequences, timestamps = _places(list(map(_reply, chunk)))
+        sequences, timestamps = _from_ack_subjects(list(map(_reply, chunk)))
         blocks = list(map(_header, chunk)) if headers else []
     columns = [
         subjects,
@@ -91,41 +92,41 @@ def _strings(texts: Sequence[bytes]) -> pa.StringArray:
         return pa.array([text.decode("utf-8", "replace") for text in texts], pa.string())
 
 
-def _places(replies: list[bytes]) -> tuple[pa.Int64Array, pa.TimestampArray]:
-    """Sequences and times, out of acknowledgement subjects."""
-    # None has fewer tokens, so that all of them together tell whether one has more, as with a domain.
+def _from_ack_subjects(replies: list[bytes]) -> tuple[pa.Int64Array, pa.TimestampArray]:
+    """Sequences and times from acknowledgement subjects."""
+    # No subject has fewer tokens, so the total shows whether one has more, as with a domain.
     if b"".join(replies).count(b".") == (_TOKENS_V1 - 1) * len(replies):
         tokens = pc.split_pattern(pa.array(replies, pa.string()), ".", max_splits=4, reverse=True)
         sequences = pc.list_element(tokens, 1).cast(pa.int64())
         nanoseconds = pc.list_element(tokens, 3).cast(pa.int64())
         return sequences, _microseconds(nanoseconds)
-    places = [parse_metadata(reply) for reply in replies]
-    sequences = pa.array([place.sequence.stream for place in places], pa.int64())
-    return sequences, _microseconds(pa.array([place.timestamp_ns for place in places], pa.int64()))
+    parsed = [parse_metadata(reply) for reply in replies]
+    sequences = pa.array([metadata.sequence.stream for metadata in parsed], pa.int64())
+    return sequences, _microseconds(pa.array([metadata.timestamp_ns for metadata in parsed], pa.int64()))
 
 
 def _microseconds(nanoseconds: pa.Int64Array) -> pa.TimestampArray:
     return pc.divide(nanoseconds, 1000).cast(_TIMESTAMP)
 
 
-def _answers(
+def _from_direct_gets(
     headers: list[bytes],
 ) -> tuple[pa.StringArray, pa.Int64Array, pa.TimestampArray, Sequence[bytes]]:
-    """Subjects, sequences, times and the messages' own header blocks, out of those of direct gets."""
+    """Subjects, sequences, times and the messages' own header blocks from the headers of direct gets."""
     _, subjects, sequences, times, blocks = zip(*map(parse_direct_get, headers), strict=True)
     try:
-        # The server counts nanoseconds, Spark does not.
+        # The server sends nanoseconds, Spark takes microseconds.
         exact = pa.array(times, pa.string()).cast(pa.timestamp("ns", tz="UTC"))
         timestamps = exact.cast(_TIMESTAMP, safe=False)
-    except pa.ArrowInvalid:  # A time beyond the years that nanoseconds can count.
+    except pa.ArrowInvalid:  # A time outside the range of nanoseconds.
         timestamps = pa.array([time_from_wire(time.decode()) for time in times], _TIMESTAMP)
     return _strings(subjects), pa.array(sequences, pa.string()).cast(pa.int64()), timestamps, blocks
 
 
 def _header_column(blocks: Sequence[bytes]) -> pa.MapArray:
-    """The names and values of header blocks. Most have each name once: those are quickly read."""
+    """Parse header blocks into one column. The fast path takes blocks that have each name once."""
     if not any(blocks):
-        # Made here, because the first array that Arrow makes of a list loads pandas.
+        # Built from a repeated zero, because the first array that Arrow makes of a list imports pandas.
         none = pa.array([], pa.string()), pa.array([], _VALUES), _HEADERS
         return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(blocks) + 1), *none)
     lines = [
@@ -139,11 +140,11 @@ def _header_column(blocks: Sequence[bytes]) -> pa.MapArray:
     try:
         parts = pc.split_pattern(flat.cast(pa.string()), ": ", max_splits=1)
         names, texts = pc.list_element(parts, 0), pc.list_element(parts, 1)
-    except pa.ArrowInvalid:  # No UTF-8, or no name and value.
-        return _odd_header_column(lines)
+    except pa.ArrowInvalid:  # Invalid UTF-8, or a line without a colon.
+        return _any_header_column(lines)
     several = max(map(len, lines)) > 1
     if pc.any(pc.match_substring(names, ":")).as_py() or (several and _repeats(names, offsets)):
-        return _odd_header_column(lines)
+        return _any_header_column(lines)
     values = pa.ListArray.from_arrays(pa.array(range(len(texts) + 1), pa.int32()), texts, type=_VALUES)
     return pa.MapArray.from_arrays(offsets, names, values, type=_HEADERS)
 
@@ -153,15 +154,15 @@ def _lines(block: bytes) -> list[bytes]:
 
 
 def _repeats(names: pa.StringArray, offsets: pa.Int32Array) -> bool:
-    """Whether a message has a name more than once, in any case."""
+    """Whether a message repeats a name, in upper or lower case."""
     known = pc.utf8_lower(names).dictionary_encode()
     rows = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, names))
-    places = pc.add(pc.multiply(rows, len(known.dictionary)), known.indices)
-    return bool(pc.count_distinct(places).as_py() < len(names))
+    keys = pc.add(pc.multiply(rows, len(known.dictionary)), known.indices)
+    return bool(pc.count_distinct(keys).as_py() < len(names))
 
 
-def _odd_header_column(lines: Sequence[Sequence[bytes]]) -> pa.MapArray:
-    """What somebody wrote who is no NATS client, or a name more than once: line by line."""
+def _any_header_column(lines: Sequence[Sequence[bytes]]) -> pa.MapArray:
+    """The slow path, line by line: repeated names, and blocks that are not as NATS clients write them."""
     entries = [_entries(each) for each in lines]
     flat = list(chain.from_iterable(entries))
     values = pa.ListArray.from_arrays(
@@ -174,7 +175,7 @@ def _odd_header_column(lines: Sequence[Sequence[bytes]]) -> pa.MapArray:
 
 
 def _entries(lines: Iterable[bytes]) -> list[tuple[str, list[str]]]:
-    """Names as they were first written, each with its values."""
+    """Names, spelled as in their first line, each with its values."""
     entries: dict[str, tuple[str, list[str]]] = {}
     for line in lines:
         name, _, value = line.decode("utf-8", "replace").partition(":")

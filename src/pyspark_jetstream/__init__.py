@@ -1,7 +1,7 @@
-"""Where Spark looks for `format("jetstream")`: a package of this name with a `DefaultSource`.
+"""The package in which Spark discovers `format("jetstream")`, by its name and its `DefaultSource`.
 
-Spark imports every package named like this one when a session looks for data sources, and gives up on all of
-them when one fails. So nothing is imported here before somebody asks.
+Spark imports every package named `pyspark_*` when a session looks for data sources, and discovers none of
+them if one import fails. So this package imports nothing until `DefaultSource` is accessed.
 """
 
 from __future__ import annotations

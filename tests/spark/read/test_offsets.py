@@ -1,4 +1,4 @@
-"""Offsets: what is written in a checkpoint is read again, by this version and by those to come."""
+"""Offsets: every version of jetspark reads the checkpoints of the versions before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jetspark.spark.read.offsets import Offset, StreamOffset, ranges_between
 CREATED = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = CREATED + timedelta(microseconds=1)
 
-# As version 1 wrote it, byte for byte. Checkpoints live for years: these texts never change.
+# Offsets of version 1, byte for byte. Checkpoints live for years, so these texts never change.
 GOLDEN = (
     '{"version": 1, "streams": {'
     '"EVENTS": {"created": "2026-01-31T12:00:00.000000+00:00", "began": 1, "next_seq": 1}, '
@@ -27,6 +27,16 @@ GOLDEN_INITIAL = (
     '{"version": 1, "initial": true, "streams": {'
     '"ORDERS": {"created": "2026-01-31T12:00:00.123456+00:00", "began": 17, "next_seq": 17}}}'
 )
+# The end of batch 0. Its `began` is the start of the query; the `initial` offset may have moved since.
+GOLDEN_FIRST_BATCH = (
+    '{"version": 1, "streams": {'
+    '"ORDERS": {"created": "2026-01-31T12:00:00.123456+00:00", "began": 17, "next_seq": 20}}}'
+)
+# A work queue: its head moves as messages are acknowledged, and `began` stays.
+GOLDEN_WORK_QUEUE = (
+    '{"version": 1, "streams": {'
+    '"JOBS": {"created": "2026-01-31T12:00:00.123456+00:00", "began": 1, "next_seq": 58}}}'
+)
 GOLDEN_EMPTY = '{"version": 1, "streams": {}}'
 
 
@@ -35,7 +45,7 @@ def at(next_seq: int, *, began: int = 1, created: datetime = CREATED) -> StreamO
 
 
 def text(offset: Offset) -> str:
-    """As Spark keeps it."""
+    """The text that Spark stores."""
     return json.dumps(offset.to_json())
 
 
@@ -59,13 +69,24 @@ def spans(start: Offset, end: Offset) -> list[tuple[str, int, int]]:
             ),
         ),
         (GOLDEN_INITIAL, Offset({"ORDERS": at(17, began=17)}, initial=True)),
+        (GOLDEN_FIRST_BATCH, Offset({"ORDERS": at(20, began=17)})),
+        (GOLDEN_WORK_QUEUE, Offset({"JOBS": at(58)})),
         (GOLDEN_EMPTY, Offset({})),
     ],
-    ids=["two-streams", "initial", "empty"],
+    ids=["two-streams", "initial", "first-batch", "work-queue", "empty"],
 )
 def test_version_1_is_read_and_written_as_it_always_was(golden: str, offset: Offset) -> None:
     assert Offset.from_json(json.loads(golden)) == offset
     assert text(offset) == golden
+
+
+def test_a_stored_first_batch_reads_from_where_the_query_began() -> None:
+    initial, first = (
+        Offset.from_json(json.loads(GOLDEN_INITIAL)),
+        Offset.from_json(json.loads(GOLDEN_FIRST_BATCH)),
+    )
+    assert spans(initial, first) == [("ORDERS", 17, 20)]
+    assert spans(first, first) == []
 
 
 moments = st.datetimes(min_value=datetime(2000, 1, 1), timezones=st.just(UTC))
@@ -124,7 +145,7 @@ def test_a_damaged_offset_is_refused(damaged: dict[str, Any]) -> None:
         Offset.from_json({"version": 1, **damaged})
 
 
-# --- what lies between two of them
+# --- the ranges between two offsets
 
 
 def test_a_batch_goes_from_one_end_to_the_next() -> None:
@@ -170,8 +191,8 @@ def test_a_stream_that_was_created_again_is_read_from_where_it_began() -> None:
 
 
 @pytest.mark.parametrize("began", [1, 20, 70, 99], ids="began at {}".format)
-def test_a_stream_that_was_set_back_is_read_from_its_new_end(began: int) -> None:
-    """Also when the query had begun behind that."""
+def test_a_stream_that_was_rolled_back_is_read_from_its_new_end(began: int) -> None:
+    """Even if the query began after the new end."""
     before, back = at(100, began=began), at(50, began=50)
     assert spans(Offset({"A": before}), Offset({"A": back})) == []
     assert spans(Offset({"A": before}), Offset({"A": at(60, began=50)})) == [("A", 50, 60)]
@@ -183,7 +204,7 @@ def test_an_end_before_the_start_reads_nothing() -> None:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("ABC"), st.integers(0, 5)), max_size=8))
-def test_batches_in_a_row_read_every_sequence_once(steps: list[dict[str, int]]) -> None:
+def test_successive_batches_read_every_sequence_once(steps: list[dict[str, int]]) -> None:
     """Streams join, grow and rest; each batch starts where the last one ended."""
     offset = Offset({"A": at(4, began=4)}, initial=True)
     read: dict[str, list[int]] = {}
