@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 
 from jetspark import blocking
 from jetspark.logs.job.config import Config
-from jetspark.logs.job.config_file import Where, read_config
+from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.preflight import look
+from jetspark.logs.job.preflight import check_server
 from jetspark.logs.job.runner import Progress, Runner
+from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.schema import READ_SCHEMA
 from tests.spark.support import Bench
 
@@ -133,7 +134,7 @@ class Pipes:
         """Run a job until it has read what is there."""
         config, where = read_config(file)
         told: list[Progress] = []
-        Runner(Job(self.session, config, where), told.append).run(look(config, where), once=True)
+        Runner(Job(self.session, config, where), told.append).run(check_server(config, where), once=True)
         return told
 
     def forget_the_last_commit(self) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from jetspark.errors import Error, UsageError
-from jetspark.logs.job.checkpoint import alone
+from jetspark.logs.job.checkpoint import lock_checkpoint
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
 from tests.logs.job.support import Pipes, access_line, assert_balanced
@@ -63,7 +63,10 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     assert_balanced(pipes, 105)
     assert pipes.run(file) == []
     # One job at a time, and none with another checkpoint: its batch 0 would replace that of the table.
-    with alone(*read_config(file)), pytest.raises(UsageError, match="line 2, checkpoint: another job runs"):
+    with (
+        lock_checkpoint(*read_config(file)),
+        pytest.raises(UsageError, match="checkpoint: another job uses"),
+    ):
         pipes.run(file)
     shutil.rmtree(pipes.place / "checkpoint")
     with pytest.raises(UsageError, match=r"sink\.path: .*/table belongs to another checkpoint"):
@@ -164,7 +167,7 @@ def test_what_spark_refuses_is_an_error_like_others(pipes: Pipes) -> None:
 def test_what_is_missing_on_the_server_is_told_before_anything_runs(pipes: Pipes) -> None:
     with pytest.raises(UsageError, match=r"dead_letters\.subject: no stream stores 'nobody\.stores'"):
         pipes.run(pipes.file(dead_letters='[dead_letters]\nsubject = "nobody.stores"\n'))
-    with pytest.raises(UsageError, match=r"dead_letters\.subject: .* which is read: it would never end"):
+    with pytest.raises(UsageError, match=r"dead_letters\.subject: .* which the job reads: it would"):
         pipes.run(pipes.file(dead_letters=f'[dead_letters]\nsubject = "{pipes.logs}.dead"\n'))
     small = pipes.bench.stream(max_msg_size=30_000)
     with pytest.raises(UsageError, match=r"dead_letters\.subject: .* takes messages of 30000 bytes at most"):

@@ -23,8 +23,8 @@ from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
     from jetspark.logs.job.config import Config
-    from jetspark.logs.job.config_file import Where
     from jetspark.logs.job.runner import Progress, Runner
+    from jetspark.logs.job.toml_lines import Where
 
 app = group("The Spark job of the log pipeline: lines from JetStream become tables.")
 
@@ -98,11 +98,11 @@ def run_pipeline(
     config, where = _read(run, file)
     _check_spark()
     from jetspark.logs.job.job import Job  # noqa: PLC0415 - loads Spark
-    from jetspark.logs.job.preflight import look  # noqa: PLC0415
+    from jetspark.logs.job.preflight import check_server  # noqa: PLC0415
     from jetspark.logs.job.runner import Runner  # noqa: PLC0415
     from jetspark.logs.job.session import start_session, stop_session  # noqa: PLC0415
 
-    targets = look(config, where)
+    outputs = check_server(config, where)
     log = _log(config)
     run.out.note(f"Starting Spark ({config.spark.master}), which logs to {log}")
     spark = start_session(config, log)
@@ -117,7 +117,7 @@ def run_pipeline(
     runner = Runner(Job(spark, config, where), tell)
     try:
         with live, _stopped_by_signals(runner) as received:
-            runner.run(targets, once=once)
+            runner.run(outputs, once=once)
     except UsageError:
         raise  # Of the file, with line and key.
     except Error as error:
@@ -155,7 +155,7 @@ def _stopped_by_signals(runner: Runner) -> Iterator[list[signal.Signals]]:
 def _read(run: Run, file: Path) -> tuple[Config, Where]:
     from jetspark.logs.job.config_file import read_config  # noqa: PLC0415
 
-    return read_config(file, servers=run.settings.server, elsewhere=os.environ.get("NATS_URL"))
+    return read_config(file, servers=run.settings.server, default_servers=os.environ.get("NATS_URL"))
 
 
 def _check_spark() -> None:
@@ -184,15 +184,14 @@ def _plan(config: Config, where: Where) -> str:
 
 
 def _way(config: Config) -> str:
-    source = config.source_options()["stream"]
+    source = config.source.options()["stream"]
     counted = f", counted by {config.counts.window}" if config.counts else ""
     return f"{source} as {config.parse.format}{counted} to {config.sink.format}"
 
 
 def _pairs(config: Config) -> list[tuple[str, object]]:
-    source, counts, sink = config.source_options(), config.counts, config.sink
+    source, counts, partitions = config.source.options(), config.counts, config.sink.partitions(config)
     start = source.get("startingPosition") or source.get("startingTimestamp")
-    files = sink.format in ("parquet", "json")
     return [
         ("Name", config.name),
         ("Servers", source.get("servers")),
@@ -203,9 +202,9 @@ def _pairs(config: Config) -> list[tuple[str, object]]:
         ("Columns", list(config.row_columns)),
         ("Counts", f"{counts.window}, watermark {counts.watermark}" if counts else None),
         ("Counted by", counts.by if counts else None),
-        ("Sink", f"{sink.format} {sink.path or sink.subject or ''}".strip()),
+        ("Sink", f"{config.sink.format} {config.sink.destination}".strip()),
         ("Written", list(config.written_columns) if counts else None),
-        ("Divided by", [*config.partition_by, "batch"] if files else None),
+        ("Divided by", None if partitions is None else [*partitions, "batch"]),
         ("Dead letters", config.dead_letters.subject or "dropped"),
         ("Trigger", config.trigger),
         ("Checkpoint", config.checkpoint),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jetspark.logs.job.sinks.messages import DEAD_LETTER_REASON, DEAD_LETTER_SEQUENCE
+from jetspark.logs.job.dead_letters import REASON, SEQUENCE
 
 __all__ = ["Books", "balance"]
 
@@ -53,14 +53,14 @@ def balance(
     # A job that wrote no row has made no table.
     rows = spark.read.parquet(table) if Path(table).is_dir() else spark.createDataFrame([], _NO_ROWS)
     letters = spark.read.format("jetstream").options(servers=url, stream=dead_letters).load()
-    letters = letters.select("data", *map(_header, (DEAD_LETTER_REASON, DEAD_LETTER_SEQUENCE)))
+    letters = letters.select("data", *map(_header, (REASON, SEQUENCE)))
     if simulated:
         ids = F.regexp_extract("path", _ID, 1), F.regexp_extract(F.col("data").cast("string"), _ID, 1)
     else:
-        ids = F.col("sequence").cast("string"), F.col(DEAD_LETTER_SEQUENCE)
+        ids = F.col("sequence").cast("string"), F.col(SEQUENCE)
     both = rows.select(ids[0].alias("id")).unionAll(letters.select(ids[1].alias("id")))
     total, distinct = both.agg(F.count("*"), F.count_distinct("id")).collect()[0]
-    reasons = _top(letters.withColumnRenamed(DEAD_LETTER_REASON, "reason"), "reason")
+    reasons = _top(letters.withColumnRenamed(REASON, "reason"), "reason")
     buried = sum(count for _, count in reasons)
     return Books(
         written=written,

@@ -1,7 +1,7 @@
-"""The checkpoint of a query, which is where Spark keeps its notes: who it is, and which batches it planned.
+"""The checkpoint of a query: the id of the query, and the batches that Spark planned.
 
-Spark notes a batch before it runs. So a number that is there when a job starts is a batch that may be done in
-part, or wholly, and that runs again; whatever is planned later was never begun.
+Spark records a batch before it runs it. So a batch that is recorded when a job starts may be written in part
+or completely, and may run again; a batch that is planned later has never run.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
-from jetspark.logs.job.config_file import Where
-from jetspark.logs.job.storage import Directory
+from jetspark.logs.job.storage import Storage
+from jetspark.logs.job.toml_lines import Where
 
-__all__ = ["Checkpoint", "alone"]
+__all__ = ["Checkpoint", "lock_checkpoint"]
 
 
 class Checkpoint:
-    """Spark's notes of one query."""
+    """The checkpoint of one query."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._directory = Directory(spark, path)
+        self._storage = Storage(spark, path)
 
     def id(self) -> str | None:
-        """The id that the query keeps for good, or None before it ran for the first time."""
-        text = self._directory.read("metadata")
+        """The permanent id of the query, or None before its first run."""
+        text = self._storage.read("metadata")
         return None if text is None else str(json.loads(text)["id"])
 
     def last_planned(self) -> int:
-        """The highest number of a batch that was planned, or -1."""
-        return max((int(name) for name in self._directory.names("offsets/*") if name.isdigit()), default=-1)
+        """The highest planned batch number, or -1."""
+        return max((int(name) for name in self._storage.names("offsets/*") if name.isdigit()), default=-1)
 
     def planned_at(self, batch: int) -> datetime:
         """When a batch was planned."""
-        found = re.search(r'"batchTimestampMs"\s*:\s*(\d+)', self._directory.read(f"offsets/{batch}") or "")
+        found = re.search(r'"batchTimestampMs"\s*:\s*(\d+)', self._storage.read(f"offsets/{batch}") or "")
         return datetime.fromtimestamp(int(found[1]) / 1000 if found else 0, UTC)
 
 
 @contextlib.contextmanager
-def alone(config: Config, where: Where) -> Iterator[None]:
-    """Keep other jobs away from a checkpoint on this machine. Raises `UsageError` if there is one."""
+def lock_checkpoint(config: Config, where: Where) -> Iterator[None]:
+    """Hold the lock of a local checkpoint. Raises `UsageError` if another job holds it."""
     path = config.checkpoint.removeprefix("file://")
     if "://" in path:
         yield
@@ -59,7 +59,7 @@ def alone(config: Config, where: Where) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise where.error(
-                "checkpoint", "another job runs with it", "Stop that one, or give this one its own"
+                "checkpoint", "another job uses it", "Stop that job, or choose another checkpoint"
             ) from None
         yield
     finally:

@@ -1,13 +1,24 @@
-"""What a job reads, parses, derives and writes: `pipeline.toml` as typed values. `config_file` reads it."""
+"""`pipeline.toml` as typed values, and the base classes of sources and sinks. `config_file` reads the file.
+
+Loads without Spark.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import msgspec
 
 from jetspark.logs.job.parse.patterns import Pattern, read_pattern
+from jetspark.logs.job.toml_lines import Where
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from jetspark.logs.job.target import TargetFinder
 
 __all__ = [
     "META",
@@ -15,14 +26,16 @@ __all__ = [
     "Counts",
     "DeadLetters",
     "Parse",
+    "Section",
     "Sink",
+    "SinkWriter",
     "Source",
     "Spark",
 ]
 
-#: Columns that every row has, whatever its line says.
+#: Columns of every row, of any format.
 META: Final = ("host", "file", "line_offset", "cut", "subject", "stream", "sequence", "received")
-#: Columns that the formats make, `time` always.
+#: Columns that a format adds, besides `time`.
 _OF_FORMAT: Final[dict[str, tuple[str, ...]]] = {
     "combined": (
         *("remote_addr", "user", "request", "method", "path", "protocol"),
@@ -36,85 +49,139 @@ _OF_FORMAT: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file; unknown keys are errors."""
 
 
-class Source(_Section, frozen=True):
-    """What is read, and how to connect. Secrets are in files."""
+class Source:
+    """The section `[source]`: the base class of every file in `sources/`."""
 
-    stream: str | list[str]
-    servers: str | list[str] | None = None
-    subjects: list[str] = []
-    start: str | dict[str, int] = "earliest"
-    max_messages_per_trigger: int = 500_000
-    min_partitions: int | None = None
-    fail_on_data_loss: bool = True
-    progress_consumer: str | None = None
-    #: Whether lines may be compressed: it takes a round through Python to look.
-    compressed: bool = False
-    credentials_file: str | None = None
-    user: str | None = None
-    password_file: str | None = None
-    token_file: str | None = None
-    nkey_file: str | None = None
-    tls_ca_file: str | None = None
-    tls_cert_file: str | None = None
-    tls_key_file: str | None = None
-    domain: str | None = None
-    api_prefix: str | None = None
+    __slots__ = ()
+
+    def resolved(self, resolve: Callable[[str], str]) -> Self:
+        """The section with absolute paths."""
+        return self
+
+    def with_servers(self, given: str | None, default: str | None) -> Self:
+        """The section with `given` as its servers, or with `default` if it names no servers."""
+        return self
+
+    def check(self, where: Where) -> None:
+        """Check what the types do not. Raises `UsageError`."""
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The messages as a streaming frame with the columns of `format("jetstream")`."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, str]:
+        """The options to read with, including secrets."""
+        raise NotImplementedError
+
+    def connection_options(self) -> dict[str, str]:
+        """The options of `format("jetstream")` to connect with; dead letters use them too."""
+        raise NotImplementedError
+
+    @property
+    def subjects(self) -> Sequence[str]:
+        """The subjects that are read; empty: all of them."""
+        return ()
+
+    @property
+    def compressed(self) -> bool:
+        """Whether lines may be compressed."""
+        return False
 
 
-class Parse(_Section, frozen=True):
+class Sink:
+    """The section `[sink]`: the base class of every file in `sinks/`."""
+
+    __slots__ = ()
+    format: str
+
+    @property
+    def destination(self) -> str:
+        """The path or subject, as `explain` shows it."""
+        return ""
+
+    def partitions(self, config: Config) -> tuple[str, ...] | None:
+        """The columns that divide the files of a batch; None for a sink without files."""
+        return None
+
+    def resolved(self, resolve: Callable[[str], str]) -> Self:
+        """The section with absolute paths."""
+        return self
+
+    def check(self, config: Config, where: Where) -> None:
+        """Check what the types do not. Raises `UsageError`."""
+
+    def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
+        """The writer. Called before Spark starts; `finder` looks up the stream of a subject.
+
+        Raises `UsageError`.
+        """
+        raise NotImplementedError
+
+
+class SinkWriter:
+    """Writes the batches of one run. Writing a batch again must not add rows."""
+
+    def prepare(self, spark: SparkSession, owner: str | None) -> None:
+        """Called once before the queries start.
+
+        `owner` is the id of the checkpoint, None before its first run. Raises `UsageError`.
+        """
+
+    def limit(self, rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """Set `_reason` on rows that the sink cannot take because of the values in `columns`."""
+        return rows
+
+    def forget(self, batch: int) -> None:
+        """Remove what an earlier attempt at a batch may have written."""
+
+    def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
+        """Write a batch. `since` is set if parts of it may have been stored since then."""
+        raise NotImplementedError
+
+
+class Parse(Section, frozen=True):
     """How a line becomes columns."""
 
     format: Literal["json", "logfmt", "syslog", "combined", "regex", "raw"]
-    #: Of `json` and `logfmt`: the columns and their types. Of `regex`: types other than string.
+    #: For `json` and `logfmt`: the columns and their types. For `regex`: types other than string.
     fields: dict[str, str] = {}
     pattern: str | None = None
-    #: Which column is the time of the event; the others have one of their own.
+    #: The column that is the time of the event. Formats without this key have a time of their own.
     time: str | None = None
-    #: How Spark reads it, unless it is ISO 8601.
+    #: Spark's pattern for the time, unless it is ISO 8601.
     time_format: str | None = None
     keep_line: bool = False
 
 
-class Counts(_Section, frozen=True):
-    """Rows are counted in windows of their time, and the counts are written instead of the rows."""
+class Counts(Section, frozen=True):
+    """Count rows in windows of their time, and write the counts in place of the rows."""
 
     window: str
     watermark: str
     by: list[str] = []
 
 
-class Sink(_Section, frozen=True):
-    """Where rows go."""
-
-    format: Literal["parquet", "json", "console", "jetstream"]
-    path: str | None = None
-    partition_by: list[str] | None = None
-    subject: str | None = None
-    #: How many rows `console` shows of a batch.
-    rows: int = 20
-
-
-class DeadLetters(_Section, frozen=True):
-    """Where lines go that do not parse."""
+class DeadLetters(Section, frozen=True):
+    """Where the job sends lines that do not parse."""
 
     subject: str | None = None
     drop: bool = False
 
 
-class Spark(_Section, frozen=True):
-    """The Spark that runs it."""
+class Spark(Section, frozen=True):
+    """The Spark session."""
 
     master: str = "local[2]"
     conf: dict[str, str] = {}
-    #: Where Spark's own log goes.
+    #: The file for Spark's own log.
     log: str | None = None
 
 
-class Config(_Section, frozen=True):
+class Config(Section, frozen=True):
     """The whole file."""
 
     name: str
@@ -136,14 +203,14 @@ class Config(_Section, frozen=True):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What a line is read as."""
+        """The columns that the format reads from a line."""
         if self.parse.format == "regex":
             return self.pattern.names
         return _OF_FORMAT.get(self.parse.format) or tuple(self.parse.fields)
 
     @property
     def line_columns(self) -> tuple[str, ...]:
-        """The columns that are made of a line, without `time`."""
+        """The columns that come from a line, without `time`."""
         kept = ("line",) if self.parse.keep_line and "line" not in self.fields else ()
         return tuple(name for name in (*self.fields, *kept) if name != "time")
 
@@ -154,64 +221,7 @@ class Config(_Section, frozen=True):
 
     @property
     def written_columns(self) -> tuple[str, ...]:
-        """The columns of what is written."""
+        """The columns that the sink writes."""
         if self.counts is None:
             return self.row_columns
         return ("window_start", "window_end", *self.counts.by, "count")
-
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        """How files are divided, before the batch."""
-        if self.sink.partition_by is not None:
-            return tuple(self.sink.partition_by)
-        return ("date", "host") if "host" in self.written_columns else ("date",)
-
-    def source_options(self) -> dict[str, str]:
-        """The options of `format("jetstream")` to read with, secrets among them."""
-        source = self.source
-        position = source.start
-        options: dict[str, Any] = {
-            **self.connection_options(),
-            "stream": _joined(source.stream),
-            "subjects": ",".join(source.subjects) or None,
-            "maxMessagesPerTrigger": source.max_messages_per_trigger,
-            "minPartitions": source.min_partitions,
-            "failOnDataLoss": str(source.fail_on_data_loss).lower(),
-            "progressConsumer": source.progress_consumer,
-        }
-        if isinstance(position, dict):
-            options["startingPosition"] = msgspec.json.encode(position).decode()
-        elif position in ("earliest", "latest"):
-            options["startingPosition"] = position
-        else:
-            options["startingTimestamp"] = position
-        return {key: str(value) for key, value in options.items() if value is not None}
-
-    def connection_options(self) -> dict[str, str]:
-        """Those that say how to connect."""
-        source = self.source
-        options = {
-            "servers": None if source.servers is None else _joined(source.servers),
-            "credentialsFile": source.credentials_file,
-            "user": source.user,
-            "password": _secret(source.password_file),
-            "token": _secret(source.token_file),
-            "nkeySecretFile": source.nkey_file,
-            "tlsCaFile": source.tls_ca_file,
-            "tlsCertFile": source.tls_cert_file,
-            "tlsKeyFile": source.tls_key_file,
-            "domain": source.domain,
-            "apiPrefix": source.api_prefix,
-        }
-        return {key: value for key, value in options.items() if value is not None}
-
-
-def _joined(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else ",".join(value)
-
-
-def _secret(path: str | None) -> str | None:
-    try:
-        return None if path is None else Path(path).read_text(encoding="utf-8").strip()
-    except OSError:
-        return None  # Told by the check.

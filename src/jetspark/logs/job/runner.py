@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jetspark.logs.job.errors import SPARK_ERRORS, explained, spark_explained
 from jetspark.logs.job.job import STOPPED, Job
-from jetspark.logs.job.preflight import Targets
+from jetspark.logs.job.preflight import Outputs
 
 __all__ = ["Progress", "Runner"]
 
@@ -62,10 +62,10 @@ class Runner:
         """`lines`, `rows` and `dead_letters` until now."""
         return dict(self._totals)
 
-    def run(self, targets: Targets, *, once: bool = False) -> None:
+    def run(self, outputs: Outputs, *, once: bool = False) -> None:
         """Run until the queries end, or it is stopped. Raises `Error` when one of them or Spark fails."""
-        with self._job.alone():
-            started = self._job.start(targets, once=once)
+        with self._job.locked():
+            started = self._job.start(outputs, once=once)
             with spark_explained(_GOES_ON):
                 self._watch(started)
 

@@ -1,42 +1,45 @@
-"""The Spark session of a job: this Python in the workers, loopback only, its log out of the way."""
+"""The Spark session of a job: this Python in the workers, loopback only, its log in a file."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
-from jetspark.logs.job.spark_home import use_package
 
-__all__ = ["apply_conf", "start_session", "stop_session"]
+__all__ = ["apply_conf", "start_session", "stop_session", "use_package"]
 
-#: What a job needs of a session. A line can say anything: what cannot be computed is null, not an error.
+#: Required by a job. Without ANSI mode, an expression that fails on a line is null, not an error.
 _SQL: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 _STATIC: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
-    # A batch is small beside what 200 tasks cost, which is Spark's default.
+    # Spark's default is 200 tasks, which cost more than a batch.
     "spark.sql.shuffle.partitions": "2",
 }
-#: Java's matcher recurses: a stack that suffices for a user's pattern on the longest line that it is for it,
-#: which takes memory only where it is used.
+#: Java's matcher recurses: this stack suffices for a user's pattern on the longest line that it is tried on.
+#: It takes memory only where it is used.
 _DEEP: Final = {f"spark.{part}.extraJavaOptions": "-Xss64m" for part in ("driver", "executor")}
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def start_session(config: Config, log: Path) -> SparkSession:
-    """Start Spark. What it and its workers log goes to the file `log`. Raises `Error` if it does not."""
+    """Start Spark; it and its workers log to the file `log`. Raises `Error` if it does not start."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # It would print stack traces of Java for SQL that is wrong, which is told in a line.
+    # It prints Java stack traces for invalid SQL, which the job reports in one line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     conf = {**_STATIC, **_SQL, **(_DEEP if config.parse.format == "regex" else {})}
     if config.spark.master.startswith("local"):
@@ -51,20 +54,43 @@ def start_session(config: Config, log: Path) -> SparkSession:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop Spark, even if it is gone already."""
+    """Stop Spark, even if its process has ended."""
     with contextlib.suppress(*SPARK_ERRORS):
         spark.stop()
 
 
 def apply_conf(spark: SparkSession) -> None:
-    """Let a session that is there already behave as one of `start_session`."""
+    """Configure an existing session like one from `start_session`."""
     for key, value in _SQL.items():
         spark.conf.set(key, value)
 
 
+def use_package() -> None:
+    """Make the next Spark on this machine import pyspark from the package.
+
+    Nothing changes if SPARK_HOME is set.
+
+    pip installs pyspark twice: as a package, and as a zip file that Spark's Python processes import. Python
+    compiles modules in a zip file at each start, and a query starts half a dozen processes. A home without
+    the zip file halves their start-up time.
+    """
+    package = Path(pyspark.__file__).parent
+    if "SPARK_HOME" in os.environ or not (package / "jars").is_dir():
+        return
+    home = Path(tempfile.mkdtemp(prefix="jetspark-spark-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    for name in ("bin", "jars", "sbin"):
+        if (package / name).is_dir():
+            (home / name).symlink_to(package / name)
+    os.environ["SPARK_HOME"] = str(home)
+
+
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """What is started meanwhile, and so Java with all that it starts, writes there for good."""
+    """Redirect standard error.
+
+    Processes started meanwhile (Java and its children) keep writing to the log.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     with log.open("ab") as file:

@@ -1,17 +1,18 @@
-"""A directory that Spark can reach, local or not: small files in it are read, written, found and deleted."""
+"""Small files in a directory on any file system that Spark can reach. Loads without Spark."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-__all__ = ["Directory"]
+__all__ = ["Storage"]
 
 
-class Directory:
-    """A directory, by path or URL, that need not be there."""
+class Storage:
+    """A directory, by path or URL. It may not exist yet."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         assert spark._jvm is not None
@@ -20,11 +21,11 @@ class Directory:
         self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())
 
     def names(self, pattern: str = "*") -> list[str]:
-        """The names that a pattern finds."""
+        """The names that match a glob pattern."""
         return [str(found.getName()) for found in self._find(pattern)]
 
     def read(self, name: str) -> str | None:
-        """The text of a file, or None if there is none."""
+        """The text of a file, or None if it does not exist."""
         file = self._at(name)
         if not self._files.exists(file):
             return None
@@ -35,7 +36,7 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that is not there. It appears whole, or not at all."""
+        """Create a file. It appears complete, or not at all."""
         new = self._at(f"{name}.new")
         stream = self._files.create(new, True)
         try:
@@ -46,7 +47,7 @@ class Directory:
             raise OSError(f"cannot write {self._at(name)}")
 
     def delete(self, pattern: str) -> None:
-        """Delete what a pattern finds, with everything in it."""
+        """Delete every match of a glob pattern, recursively."""
         for found in self._find(pattern):
             self._files.delete(found, True)
 
@@ -54,7 +55,7 @@ class Directory:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
 
     def _find(self, pattern: str) -> list[Any]:
-        # Only the pattern is one: a directory may be called `logs[1]`.
+        # Escape the directory: its name may contain glob characters, such as `logs[1]`.
         base = re.sub(r"([\[\]{}*?\\])", r"\\\1", str(self._path))
         found = self._files.globStatus(self._jvm.org.apache.hadoop.fs.Path(f"{base}/{pattern}"))
         return [each.getPath() for each in found or ()]

@@ -1,31 +1,61 @@
-"""Where a key stands in the text of a TOML file. Pure.
+"""Line numbers of keys in a TOML file, for error messages. Pure.
 
-`tomllib` tells the values and forgets the lines. People want the line, so the text is looked through again:
-headers of tables, keys with dots, and keys inside of inline tables, which have the line of the table. Strings
-of several lines are blanked first, because they may look like anything.
+`tomllib` returns values without lines, so this module scans the text again: table headers, dotted keys, and
+keys in inline tables, which get the line of the table. Multi-line strings are blanked first, because their
+text may look like keys.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
-__all__ = ["line_of"]
+from jetspark.errors import UsageError
+
+__all__ = ["Where", "check_each_once", "line_of", "there_are"]
 
 _TABLE: Final = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")
 _KEY: Final = re.compile(
     r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
 )
-#: Strings of several lines, and everything else that may have quotes.
+#: Multi-line strings (group 1), and everything else that may contain quotes.
 _STRING: Final = re.compile(
     r"""(\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5})|#[^\n]*|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""", re.DOTALL
 )
 _PART: Final = re.compile(r""""[^"]*"|'[^']*'|[^.\s"']+""")
 
 
+class Where:
+    """A file, to make errors that name the line and the key."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self._text = text
+
+    def error(self, key: str | tuple[str, ...], what: str, hint: str | None = None) -> UsageError:
+        """An error about a key: a dotted text, or its parts if one of them may contain a dot."""
+        parts = tuple(key.split(".")) if isinstance(key, str) else key
+        line = line_of(self._text, parts)
+        place = f"{self.path.name}, line {line}" if line is not None else self.path.name
+        return UsageError(f"{place}, {'.'.join(parts)}: {what}", hint=hint)
+
+
+def check_each_once(names: Sequence[str], where: Where, key: str) -> None:
+    """Raise `UsageError` if a list at a key has a name twice."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise where.error(key, f"has {name} twice")
+
+
+def there_are(names: Sequence[str]) -> str:
+    """A hint that lists the valid names."""
+    return f"There are: {', '.join(names)}"
+
+
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """The number of the line of a key, counted from 1; of the nearest table around it when it has none."""
+    """The line of a key, counted from 1; if the key is missing, the line of the nearest table around it."""
     best: tuple[int, int] | None = None
     table: tuple[str, ...] = ()
     for number, line in enumerate(_STRING.sub(_blank, text).split("\n"), 1):

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jetspark.errors import UsageError
-from jetspark.logs.job.checkpoint import Checkpoint, alone
+from jetspark.logs.job.checkpoint import Checkpoint, lock_checkpoint
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.sinks.files import Table
+from jetspark.logs.job.sinks.files import FileSink, TableWriter
 from tests.logs.job.support import config_of, messages_of
 
 PARSE = 'format = "json"\ntime = "at"\nfields = { at = "string", app = "string" }'
@@ -27,9 +27,10 @@ def place(tmp_path: Path) -> Path:
     return place
 
 
-def table_of(session: SparkSession, place: Path, sink: str = 'partition_by = ["date", "app"]') -> Table:
+def table_of(place: Path, sink: str = 'partition_by = ["date", "app"]') -> TableWriter:
     config, where = config_of(place, PARSE, sink=sink)
-    return Table(session, config, where)
+    assert isinstance(config.sink, FileSink)
+    return TableWriter(config.sink, config, where)
 
 
 def rows_of(place: Path) -> int:
@@ -44,10 +45,10 @@ def test_a_table_belongs_to_the_checkpoint_that_began_it(session: SparkSession, 
         '{"at": "2026-01-31T12:00:00Z"}',
     ]
     rows = parse_lines(messages_of(session, lines), config, where)
-    table = table_of(session, place)
-    table.prepare(None)
-    table.write(rows, 0, "first")
-    table.write(rows, 10, "first")
+    table = table_of(place)
+    table.prepare(session, None)
+    table.write(rows, 0, owner="first", since=None)
+    table.write(rows, 10, owner="first", since=None)
     assert json.loads((place / "table/_jetspark").read_text()) == {
         "id": "first",
         "format": "parquet",
@@ -60,8 +61,8 @@ def test_a_table_belongs_to_the_checkpoint_that_began_it(session: SparkSession, 
     # The next job of the same checkpoint removes what a killed one had prepared, or had written of a batch.
     staging = place / "table/.spark-staging-1"
     staging.mkdir()
-    again = table_of(session, place)
-    again.prepare("first")
+    again = table_of(place)
+    again.prepare(session, "first")
     assert not staging.exists()
     again.forget(1)
     assert rows_of(place) == 6
@@ -74,14 +75,18 @@ def test_a_table_belongs_to_the_checkpoint_that_began_it(session: SparkSession, 
         with pytest.raises(
             UsageError, match=told + "belongs to another checkpoint.* Name a new directory, or"
         ):
-            table_of(session, place).prepare(owner)
+            table_of(place).prepare(session, owner)
+    (place / "table").rename(place / "theirs")
+    late = table_of(place)
+    late.prepare(session, "second")
+    (place / "theirs").rename(place / "table")
     with pytest.raises(UsageError, match=told + "belongs to another checkpoint"):
-        table_of(session, place).write(rows, 0, "second")
-    with pytest.raises(UsageError, match=told + r'was begun with partition_by = \["date", "app"\]'):
-        table_of(session, place, sink='partition_by = ["app"]').prepare("first")
+        late.write(rows, 0, owner="second", since=None)
+    with pytest.raises(UsageError, match=told + r'was created with partition_by = \["date", "app"\]'):
+        table_of(place, sink='partition_by = ["app"]').prepare(session, "first")
     (place / "table/_jetspark").unlink()
-    with pytest.raises(UsageError, match=told + "has files that are not of this job"):
-        table_of(session, place).prepare("first")
+    with pytest.raises(UsageError, match=told + "contains files that this job did not write"):
+        table_of(place).prepare(session, "first")
 
 
 def test_a_checkpoint_knows_its_query_and_what_was_planned(session: SparkSession, place: Path) -> None:
@@ -101,11 +106,11 @@ def test_a_checkpoint_knows_its_query_and_what_was_planned(session: SparkSession
 
 def test_a_checkpoint_has_one_job_at_a_time(tmp_path: Path) -> None:
     config, where = config_of(tmp_path, PARSE)
-    with alone(config, where):  # noqa: SIM117
+    with lock_checkpoint(config, where):  # noqa: SIM117
         with (
-            pytest.raises(UsageError, match=r"line 2, checkpoint: another job runs with it"),
-            alone(config, where),
+            pytest.raises(UsageError, match=r"line 2, checkpoint: another job uses it"),
+            lock_checkpoint(config, where),
         ):
             pass
-    with alone(config, where):
+    with lock_checkpoint(config, where):
         pass

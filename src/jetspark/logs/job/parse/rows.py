@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config
-from jetspark.logs.job.config_file import Where
 from jetspark.logs.job.errors import explained
 from jetspark.logs.job.parse.decode import read_lines
 from jetspark.logs.job.parse.formats import FORMATS
 from jetspark.logs.job.parse.times import formatted_time, iso_time, of_this_era
+from jetspark.logs.job.toml_lines import Where
 
 __all__ = ["INTERNAL", "parse_lines"]
 

@@ -1,62 +1,103 @@
-"""Files of a table: Parquet or JSON lines, divided by columns and, below them, by batch.
+"""The sinks `parquet` and `json`: a table of files, divided by columns and, below them, by batch.
 
-A batch has directories of its own, `date=.../host=.../batch=7`. They appear whole, and a batch that is
-written again replaces them: so a batch that was killed half-way adds nothing, and any tool that reads
-directories reads every row once.
+A batch has directories of its own, `date=.../host=.../batch=7`. They appear complete, and writing a batch
+again replaces them. So a batch that was killed half-way adds nothing, and any tool that reads directories
+reads every row once.
 
-Numbers of batches mean something for one checkpoint only. So a table belongs to the first that writes it,
-and says so in a file `_jetspark`, which readers pass over.
+Batch numbers are unique within one checkpoint only. So a table belongs to the first checkpoint that writes
+it, which is noted in the file `_jetspark`. Readers skip that file.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Final
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Self
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import msgspec
 
-from jetspark.logs.job.config import Config
-from jetspark.logs.job.config_file import Where
-from jetspark.logs.job.storage import Directory
+from jetspark.logs.job.config import Config, Section, Sink, SinkWriter
+from jetspark.logs.job.storage import Storage
+from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
 
-__all__ = ["Table"]
+if TYPE_CHECKING:
+    from datetime import datetime
 
-#: What a name of a directory may be; anything else becomes a hash. Names come from anybody, and
-#: one is how readers spell null.
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from jetspark.logs.job.target import TargetFinder
+
+__all__ = ["FileSink", "TableWriter"]
+
+#: Values that name a directory as they are; others are hashed. Hosts are named by anybody who can publish,
+#: and `__HIVE_DEFAULT_PARTITION__` is how readers spell null.
 _SAFE: Final = r"^(?!__HIVE_DEFAULT_PARTITION__$)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
-#: Where Spark prepares directories before it moves them.
+#: Directories that Spark fills before it moves them.
 _STAGING: Final = ".spark-staging-*"
 _OWNER: Final = "_jetspark"
 
 
-class Table:
-    """The table of a job."""
+class FileSink(Section, Sink, frozen=True):
+    """A table of files."""
 
-    def __init__(self, spark: SparkSession, config: Config, where: Where) -> None:
-        assert config.sink.path is not None
-        self._config = config
+    format: str
+    path: str
+    partition_by: list[str] | None = None
+
+    @property
+    def destination(self) -> str:
+        return self.path
+
+    def partitions(self, config: Config) -> tuple[str, ...]:
+        if self.partition_by is not None:
+            return tuple(self.partition_by)
+        return ("date", "host") if "host" in config.written_columns else ("date",)
+
+    def resolved(self, resolve: Callable[[str], str]) -> Self:
+        return msgspec.structs.replace(self, path=resolve(self.path))
+
+    def check(self, config: Config, where: Where) -> None:
+        if _overlap(self.path, config.checkpoint):
+            raise where.error("sink.path", "table and checkpoint must be apart: one is inside the other")
+        partitions, known = self.partitions(config), (*config.written_columns, "date")
+        check_each_once(partitions, where, "sink.partition_by")
+        for name in partitions:
+            if name not in known:
+                raise where.error("sink.partition_by", f"column {name!r} not found", there_are(known))
+        if set(partitions) >= set(config.written_columns):
+            raise where.error("sink.partition_by", "leaves no column to write")
+
+    def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
+        return TableWriter(self, config, where)
+
+
+class TableWriter(SinkWriter):
+    """Writes the batches of a table. `prepare` it first."""
+
+    _storage: Storage
+
+    def __init__(self, sink: FileSink, config: Config, where: Where) -> None:
+        self._sink = sink
         self._where = where
-        self._path = config.sink.path
-        self._directory = Directory(spark, config.sink.path)
+        self._columns = config.written_columns
+        self._partitions = sink.partitions(config)
         self._owned = False
 
-    def prepare(self, owner: str | None) -> None:
-        """Look whether the checkpoint with the id `owner` may write here; it has none before its first run.
-
-        Then remove what a job that was killed had prepared: nobody reads it, but it takes space. Raises
-        `UsageError`.
-        """
+    def prepare(self, spark: SparkSession, owner: str | None) -> None:
+        self._storage = Storage(spark, self._sink.path)
         self._check(owner)
-        self._directory.delete(_STAGING)
+        self._storage.delete(_STAGING)  # A killed job leaves them. Nothing reads them, but they take space.
 
-    def write(self, rows: DataFrame, batch: int, owner: str) -> None:
-        """Write the rows of a batch. Raises `UsageError` if the table came to belong to another meanwhile."""
+    def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
+        """Write a batch. Raises `UsageError` if another checkpoint took the table since `prepare`."""
+        from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
+
         self._own(owner)
-        by = self._config.partition_by
-        made = rows.select(*self._config.written_columns)
+        by = self._partitions
+        made = rows.select(*self._columns)
         if "date" in by:
-            made = made.withColumn("date", F.to_date(self._config.written_columns[0]))
+            made = made.withColumn("date", F.to_date(self._columns[0]))
         for field in made.schema:
             if field.name in by and field.dataType.simpleString() == "string":
                 made = made.withColumn(field.name, _safe(field.name))
@@ -64,46 +105,54 @@ class Table:
             made = made.repartition(*by)
         made = made.withColumn("batch", F.lit(batch).cast("bigint"))
         (
-            made.write.format(self._config.sink.format)
+            made.write.format(self._sink.format)
             .mode("overwrite")
             .option("partitionOverwriteMode", "dynamic")
             .partitionBy(*by, "batch")
-            .save(self._path)
+            .save(self._sink.path)
         )
 
     def forget(self, batch: int) -> None:
         """Remove what an earlier attempt at a batch wrote: the next may write to other directories."""
-        self._directory.delete("/".join(["*" for _ in self._config.partition_by] + [f"batch={batch}"]))
+        self._storage.delete("/".join(["*" for _ in self._partitions] + [f"batch={batch}"]))
 
     def _own(self, owner: str) -> None:
         if not self._owned and not self._check(owner):
-            self._directory.write(_OWNER, json.dumps(self._note(owner)) + "\n")
+            self._storage.write(_OWNER, json.dumps(self._note(owner)) + "\n")
         self._owned = True
 
     def _note(self, owner: str | None) -> dict[str, object]:
-        by = list(self._config.partition_by)
-        return {"id": owner, "format": self._config.sink.format, "partition_by": by}
+        return {"id": owner, "format": self._sink.format, "partition_by": list(self._partitions)}
 
     def _check(self, owner: str | None) -> bool:
         """Whether the table belongs to the owner; if not, it is empty."""
-        text = self._directory.read(_OWNER)
+        text = self._storage.read(_OWNER)
         if text is None:
-            if any(not name.startswith((".", "_")) for name in self._directory.names()):
-                raise self._error("has files that are not of this job")
+            if any(not name.startswith((".", "_")) for name in self._storage.names()):
+                raise self._error("contains files that this job did not write")
             return False
         theirs, ours = json.loads(text), self._note(owner)
         if theirs["id"] != owner:
             raise self._error("belongs to another checkpoint, whose batches would be overwritten")
         for key in ("format", "partition_by"):
             if theirs[key] != ours[key]:
-                raise self._error(f"was begun with {key} = {json.dumps(theirs[key])}")
+                raise self._error(f"was created with {key} = {json.dumps(theirs[key])}")
         return True
 
     def _error(self, what: str) -> Exception:
-        way_out = "Name a new directory, or delete this one and its checkpoint to read the stream anew"
-        return self._where.error("sink.path", f"{self._path} {what}", way_out)
+        hint = "Name a new directory, or delete this one and its checkpoint to read the stream again"
+        return self._where.error("sink.path", f"{self._sink.path} {what}", hint)
 
 
 def _safe(name: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
+
     hashed = F.concat(F.lit("sha-"), F.substring(F.sha2(name, 256), 1, 32))
     return F.when(F.col(name).rlike(_SAFE), F.col(name)).when(F.col(name).isNotNull(), hashed)
+
+
+def _overlap(path: str, other: str) -> bool:
+    """Whether the paths are the same, or one is inside the other."""
+    one, two = (os.path.normpath(each.removeprefix("file://")).split("/") for each in (path, other))
+    length = min(len(one), len(two))
+    return one[:length] == two[:length]

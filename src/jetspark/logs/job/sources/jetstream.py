@@ -1,0 +1,152 @@
+"""The source `jetstream`: the keys of `[source]`, their checks, and the options of `format("jetstream")`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from jetspark.errors import UsageError
+from jetspark.logs.job.config import Section, Source
+from jetspark.logs.job.toml_lines import Where
+from jetspark.spark.options import Use, parse_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["JetStreamSource"]
+
+#: Keys whose value is a path.
+_FILES: Final = (
+    "credentials_file",
+    "password_file",
+    "token_file",
+    "nkey_file",
+    "tls_ca_file",
+    "tls_cert_file",
+    "tls_key_file",
+)
+#: The key of each option that an error may name, the more specific first.
+_OPTION_KEYS: Final = {
+    "startingPosition": "start",
+    "startingTimestamp": "start",
+    "maxMessagesPerTrigger": "max_messages_per_trigger",
+    "minPartitions": "min_partitions",
+    "progressConsumer": "progress_consumer",
+    "subjects": "subjects",
+    "servers": "servers",
+    "credentialsFile": "credentials_file",
+    "nkeySecretFile": "nkey_file",
+    "password": "password_file",
+    "token": "token_file",
+    "user": "user",
+    "tlsCertFile": "tls_cert_file",
+    "tlsKeyFile": "tls_key_file",
+    "domain": "domain",
+    "apiPrefix": "api_prefix",
+    "stream": "stream",
+}
+
+
+class JetStreamSource(Section, Source, frozen=True):
+    """Streams to read, and how to connect. Secrets are in files."""
+
+    stream: str | list[str]
+    format: str = "jetstream"
+    servers: str | list[str] | None = None
+    subjects: list[str] = []  # noqa: RUF012 - a field of msgspec
+    start: str | dict[str, int] = "earliest"
+    max_messages_per_trigger: int = 500_000
+    min_partitions: int | None = None
+    fail_on_data_loss: bool = True
+    progress_consumer: str | None = None
+    #: Decompressing passes every line through Python.
+    compressed: bool = False
+    credentials_file: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    token_file: str | None = None
+    nkey_file: str | None = None
+    tls_ca_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    domain: str | None = None
+    api_prefix: str | None = None
+
+    def resolved(self, resolve: Callable[[str], str]) -> Self:
+        paths = {name: getattr(self, name) for name in _FILES}
+        changes = {name: resolve(path) for name, path in paths.items() if path is not None}
+        return msgspec.structs.replace(self, **changes)
+
+    def with_servers(self, given: str | None, default: str | None) -> Self:
+        servers = given or (default if self.servers is None else None)
+        return self if servers is None else msgspec.structs.replace(self, servers=servers)
+
+    def check(self, where: Where) -> None:
+        for name in _FILES:
+            path = getattr(self, name)
+            if path is not None and not Path(path).is_file():
+                raise where.error(f"source.{name}", f"file {path} not found")
+        if self.user is not None and self.password_file is None:
+            raise where.error("source.password_file", "is missing: source.user needs a password")
+        try:
+            parse_options(self.options()).check_use(Use.STREAM)
+        except UsageError as error:
+            message = str(error.args[0])
+            for option, key in _OPTION_KEYS.items():
+                if re.search(rf"\b{option}\b", message):
+                    what = re.sub(rf"^option {option}:? ", "", message)
+                    raise where.error(f"source.{key}", what, error.hint) from None
+            raise where.error("source", message, error.hint) from None
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        return spark.readStream.format("jetstream").options(**self.options()).load()
+
+    def options(self) -> dict[str, str]:
+        start = self.start
+        options: dict[str, Any] = {
+            **self.connection_options(),
+            "stream": _joined(self.stream),
+            "subjects": ",".join(self.subjects) or None,
+            "maxMessagesPerTrigger": self.max_messages_per_trigger,
+            "minPartitions": self.min_partitions,
+            "failOnDataLoss": str(self.fail_on_data_loss).lower(),
+            "progressConsumer": self.progress_consumer,
+        }
+        if isinstance(start, dict):
+            options["startingPosition"] = msgspec.json.encode(start).decode()
+        elif start in ("earliest", "latest"):
+            options["startingPosition"] = start
+        else:
+            options["startingTimestamp"] = start
+        return {key: str(value) for key, value in options.items() if value is not None}
+
+    def connection_options(self) -> dict[str, str]:
+        options = {
+            "servers": None if self.servers is None else _joined(self.servers),
+            "credentialsFile": self.credentials_file,
+            "user": self.user,
+            "password": _secret(self.password_file),
+            "token": _secret(self.token_file),
+            "nkeySecretFile": self.nkey_file,
+            "tlsCaFile": self.tls_ca_file,
+            "tlsCertFile": self.tls_cert_file,
+            "tlsKeyFile": self.tls_key_file,
+            "domain": self.domain,
+            "apiPrefix": self.api_prefix,
+        }
+        return {key: value for key, value in options.items() if value is not None}
+
+
+def _joined(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ",".join(value)
+
+
+def _secret(path: str | None) -> str | None:
+    try:
+        return None if path is None else Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None  # `check` reports it.
