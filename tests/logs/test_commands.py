@@ -36,7 +36,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     assert "does not store" in cli.fails("ship", logs / "a.log", "--once", "--create", "OTHER", code=2)
     (tmp_path / "p").write_text("nonsense")
     line = cli.fails("ship", logs / "a.log", "--once", "--positions", tmp_path / "p", code=2)
-    assert "is no position file" in line
+    assert "is not a valid position file" in line
     cli("consume-logs", "OTHER", tmp_path / "out", "--once")
     line = cli.fails("consume-logs", "OTHER", tmp_path / "out", "--once", "--ack-all", code=2)
     assert "acknowledges explicit, not all" in line
@@ -121,7 +121,7 @@ def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
     assert state["consumers"][0]["paused"] is True
     result = cli("ship", logs / "a.log", "--once")  # it waits for the end of the pause
     assert result.out.startswith("stopped: 1 lines")
-    assert result.err.splitlines()[-1] == "jetspark: going on"
+    assert result.err.splitlines()[-1] == "jetspark: resumed"
     assert cli("pause", "--status").out.startswith("Shippers may ship\n")
     wait_until(lambda: not cli.json("pause", "--status")["consumers"][0]["paused"], "the consumer goes on")
     assert cli.json("resume")["consumers"] == []

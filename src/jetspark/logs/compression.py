@@ -1,6 +1,6 @@
-"""Compressed payloads: `Content-Encoding` says how. zstd where the interpreter or a package has it.
+"""Compressed payloads, named by `Content-Encoding`. zstd needs Python 3.14 or a package.
 
-What is decompressed came from anybody, so it is bounded.
+Decompressed data is limited in size, because any publisher may have sent it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ _LEVEL: Final = 6
 
 
 def compressor(encoding: str) -> Callable[[bytes], bytes]:
-    """What compresses with this encoding. Raises `UsageError` if it cannot be had here."""
+    """A function that compresses with this encoding. Raises `UsageError` if it is not available."""
     if encoding == "gzip":
-        # Without the time: the same line is the same bytes, whenever it is shipped.
+        # Without the time, so that the same line always gives the same bytes.
         return lambda data: gzip.compress(data, _LEVEL, mtime=0)
     if encoding == "zstd":
         return cast("Callable[[bytes], bytes]", _zstd().compress)
-    raise UsageError(f"compress={encoding!r} is none of {', '.join(ENCODINGS)}", hint="Leave it out for none")
+    raise UsageError(
+        f"compress must be one of {', '.join(ENCODINGS)}, not {encoding!r}", hint="Omit it for no compression"
+    )
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:
-    """The payload as it was. Raises `ValueError` for what is damaged, unknown, or beyond `limit` bytes, and
-    `UsageError`, which is one too, where zstd cannot be had: elsewhere the payload can be read.
+    """The decompressed payload.
+
+    Raises `ValueError` for data that is damaged, of an unknown encoding, or larger than `limit` bytes, and
+    `UsageError` if zstd is not available here.
     """
     unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding)
     if unpack is None:

@@ -27,7 +27,7 @@ async def test_a_stream_that_is_not_there_yet_is_waited_for(
     await stream.delete()
     write(logs / "a.log", 1, 1000)
     async with shipping(js, stream, logs) as running:
-        await running.says("the stream does not take lines")
+        await running.says("the stream rejects lines")
         stream = await js.create_stream(config)
         await stored(stream, 1000)
     assert await lines_of(stream) == [b"w-%d" % number for number in range(1, 1001)]
@@ -48,7 +48,7 @@ async def test_a_full_stream_is_waited_for_and_every_line_is_stored_once(
     await stream.update(stream.config.replace(max_msgs=500, discard="new"))
     write(logs / "a.log", 1, 5000)
     async with shipping(js, stream, logs) as running:
-        await running.says("the stream does not take lines")
+        await running.says("the stream rejects lines")
         await stream.update(stream.config.replace(max_msgs=-1))
         await stored(stream, 5000)
     assert sorted(await lines_of(stream)) == sorted(b"w-%d" % number for number in range(1, 5001))

@@ -158,7 +158,7 @@ def test_standard_input_that_is_broken_is_no_end_of_it(
 ) -> None:
     with open(os.devnull, "wb") as only_for_writing:
         result = process("ship", "--create", "LOGS", stdin=only_for_writing).end()
-    assert (result.code, result.err) == (1, "jetspark: standard input cannot be read: Bad file descriptor\n")
+    assert (result.code, result.err) == (1, "jetspark: cannot read standard input: Bad file descriptor\n")
 
 
 async def test_a_pipe_that_says_nothing_does_not_keep_the_agent(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from jetspark.logs.agent.positions import Position, Positions
+from jetspark.logs.agent.positions import FilePosition, Positions
 
 WEEK = 7 * 86400.0
 
 
-def position(inode: int, **fields: object) -> Position:
-    return Position(path=f"/log/{inode}", device=1, inode=inode, **fields)  # type: ignore[arg-type]
+def position(inode: int, **fields: object) -> FilePosition:
+    return FilePosition(path=f"/log/{inode}", device=1, inode=inode, **fields)  # type: ignore[arg-type]
 
 
 def test_what_is_followed_is_kept_though_the_clock_has_jumped(tmp_path: Path) -> None:

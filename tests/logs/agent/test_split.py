@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.logs.agent.split import Line, split_lines
+from jetspark.logs.agent.split import split_lines
+from jetspark.logs.format.line import Line
 
 text = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b"\xff\x00", b"x" * 7])).map(b"".join)
 

@@ -91,7 +91,7 @@ async def test_the_switch_is_watched_through_a_restart(server: Server, logs: Pat
             await running.says("paused")
             server.restart()
             await set_switch(js, paused=False)
-            await running.says("going on")
+            await running.says("resumed")
             write(logs / "a.log", 11, 20)
             await stored(stream, 20)
 

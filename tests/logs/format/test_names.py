@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors import UsageError
-from jetspark.logs.agent.split import Line
 from jetspark.logs.compression import compressor, decompress
+from jetspark.logs.format.line import Line
 from jetspark.logs.format.message import Envelope, subject_of
 from jetspark.logs.format.names import file_name, header_text, partition_of, subject_token
 from jetspark.wire.headers import Headers

@@ -18,7 +18,7 @@ from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
 from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.job.preflight import check_server
-from jetspark.logs.job.runner import Progress, Runner
+from jetspark.logs.job.runner import BatchProgress, Runner
 from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.schema import READ_SCHEMA
 from tests.spark.support import Bench
@@ -130,10 +130,10 @@ class Pipes:
         )
         return file
 
-    def run(self, file: Path) -> list[Progress]:
+    def run(self, file: Path) -> list[BatchProgress]:
         """Run a job until it has read what is there."""
         config, where = read_config(file)
-        told: list[Progress] = []
+        told: list[BatchProgress] = []
         Runner(Job(self.session, config, where), told.append).run(check_server(config, where), once=True)
         return told
 

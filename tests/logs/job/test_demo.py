@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.errors import UsageError
 from jetspark.logs.agent.options import MAX_LINE
-from jetspark.logs.demo.books import Books, balance
+from jetspark.logs.demo.counts import LineCounts, balance
 from jetspark.logs.demo.hosts import Host, OwnFiles
 from jetspark.logs.demo.hosts import access_line as simulated_line
 from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline
@@ -49,9 +49,9 @@ def test_lines_are_the_same_with_the_same_seed() -> None:
 
 
 def test_books_say_whether_they_balance() -> None:
-    def books(**changed: int) -> Books:
+    def books(**changed: int) -> LineCounts:
         numbers = {"written": 10, "rows": 9, "dead_letters": 1, "duplicates": 0} | changed
-        return Books(**numbers)
+        return LineCounts(**numbers)
 
     assert books().balanced
     assert (books(rows=8).balanced, books(rows=8).lost) == (False, 1)
@@ -134,7 +134,7 @@ def test_lines_without_ids_are_known_by_their_place(pipes: Pipes) -> None:
     pipes.publish(["poison"])
     pipes.run(pipes.file())
 
-    def books(table: str) -> Books:
+    def books(table: str) -> LineCounts:
         return balance(pipes.session, 6, table, pipes.bench.url, pipes.dead, simulated=False)
 
     table = pipes.place / "table"

@@ -20,8 +20,8 @@ from jetspark.cli.ui.failure import Failure
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
-    from jetspark.logs.demo.books import Books
-    from jetspark.logs.demo.hosts import Source
+    from jetspark.logs.demo.counts import LineCounts
+    from jetspark.logs.demo.hosts import LogSource
     from jetspark.logs.demo.pipeline import Pipeline
 
 app = single()
@@ -89,7 +89,7 @@ def demo(
     if format is not None and not files:
         raise UsageError("--format is for --files", hint="Simulated hosts write access logs")
     place = _place(directory)
-    sources: Sequence[Source] = (
+    sources: Sequence[LogSource] = (
         [OwnFiles(files)]
         if files
         else [
@@ -153,8 +153,8 @@ def _run_for(seconds: float, pipeline: Pipeline, view: DemoView) -> None:
         time.sleep(_LOOK)
 
 
-def _balance(pipeline: Pipeline, *, simulated: bool) -> Books:
-    from jetspark.logs.demo.books import balance  # noqa: PLC0415 - loads Spark
+def _balance(pipeline: Pipeline, *, simulated: bool) -> LineCounts:
+    from jetspark.logs.demo.counts import balance  # noqa: PLC0415 - loads Spark
     from jetspark.logs.demo.pipeline import DEAD_LETTERS  # noqa: PLC0415
     from jetspark.logs.job.config_file import read_config  # noqa: PLC0415
     from jetspark.logs.job.session import start_session  # noqa: PLC0415
@@ -168,7 +168,7 @@ def _balance(pipeline: Pipeline, *, simulated: bool) -> Books:
         spark.stop()
 
 
-def _show(run: Run, books: Books, pipeline: Pipeline) -> None:
+def _show(run: Run, books: LineCounts, pipeline: Pipeline) -> None:
     place = pipeline.place
     files = {
         "table": place / "table",

@@ -23,7 +23,7 @@ from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
     from jetspark.logs.job.config import Config
-    from jetspark.logs.job.runner import Progress, Runner
+    from jetspark.logs.job.runner import BatchProgress, Runner
     from jetspark.logs.job.toml_lines import Where
 
 app = group("The Spark job of the log pipeline: lines from JetStream become tables.")
@@ -108,7 +108,7 @@ def run_pipeline(
     spark = start_session(config, log)
     live = Live(run.out)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: BatchProgress) -> None:
         if run.out.json:
             run.out.record(dataclasses.asdict(progress))
         else:

@@ -10,7 +10,7 @@ from jetspark.cli.args.units import show_count
 from jetspark.cli.ui.output import Output
 
 if TYPE_CHECKING:
-    from jetspark.logs.job.runner import Progress
+    from jetspark.logs.job.runner import BatchProgress
 
 __all__ = ["Live"]
 
@@ -36,7 +36,7 @@ class Live:
         if self._status is not None:
             self._status.stop()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: BatchProgress) -> None:
         """A batch is done."""
         line = describe(progress)
         if self._status is not None:
@@ -45,7 +45,7 @@ class Live:
             self._out.text(line)
 
 
-def describe(progress: Progress) -> str:
+def describe(progress: BatchProgress) -> str:
     """A batch in one line."""
     lag = "?" if progress.lag is None else show_count(progress.lag)
     return (

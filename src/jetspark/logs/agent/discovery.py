@@ -1,7 +1,7 @@
-"""Which files are followed: those that patterns find, under whatever name they go on.
+"""The followed files: those that match the patterns, also after a rename.
 
-A file that is renamed is the same file. One that no pattern finds any more is read to its end and closed
-when nothing came for a while. What was renamed while nobody looked is searched for in its old directory.
+A renamed file is the same file. A file that no pattern matches any more is read to its end, and closed after
+some time without new lines. A file that was renamed while no agent ran is searched for in its old directory.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jetspark.logs.agent.file import TailedFile, is_same, last_line_end
-from jetspark.logs.agent.positions import Key, Position, Positions
+from jetspark.logs.agent.positions import FilePosition, Key, Positions
 
 __all__ = ["COMPRESSED", "WatchedFiles"]
 
-#: What rotation leaves behind compressed is no text.
+#: Compressed by log rotation: not text.
 COMPRESSED: Final = ("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.lz4")
-#: How often it is looked again when there were new files: one that is renamed between the list of names and
-#: the look at it is found under neither name, and its successor must not be shipped before it.
+#: How often a look that finds new files is repeated. A file that is renamed between the listing and its
+#: `stat` is found under neither name, and its successor must not be shipped before it.
 _LOOKS: Final = 4
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -37,7 +37,7 @@ class _Found(NamedTuple):
 
 
 class WatchedFiles:
-    """The files that are followed now, by device and inode."""
+    """The followed files, by device and inode."""
 
     def __init__(
         self,
@@ -47,24 +47,24 @@ class WatchedFiles:
         exclude: Sequence[str] = COMPRESSED,
         from_end: bool = False,
         close_after: float = 60.0,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._patterns = patterns
-        # One expression: every name is compared five times a second.
+        # One expression: every name is matched five times a second.
         self._excluded = re.compile("|".join(map(fnmatch.translate, exclude)) or "(?!)")
         self._positions = positions
         self._from_end = from_end
         self._close_after = close_after
-        self._tell = tell
+        self._report = report
         self._refused: set[str] = set()
         self._first = True
-        #: Whether there are positions that are not on disk, without which a crash would not find the same
-        #: files, beginning at the same places, again.
+        #: Whether there are new positions that are not on disk. After a crash, the agent needs them to find
+        #: the same files with the same start.
         self.unsaved = False
         self.files: dict[Key, TailedFile] = {}
 
     def look(self) -> list[_Found]:
-        """Find files. For a thread: it changes nothing here, and `take` takes what it returns."""
+        """Find files, for `take`. Changes nothing, so that it can run in a thread."""
         known = set(self.files)
         found: dict[Key, _Found] = {}
         for _ in range(_LOOKS):
@@ -82,9 +82,9 @@ class WatchedFiles:
         return list(found.values())
 
     def take(self, found: Sequence[_Found]) -> None:
-        """Follow what was found, and note what was not. Meanwhile files may have been dropped."""
+        """Follow the files that were found, and mark the others. Files may have been dropped since `look`."""
         now = time.monotonic()
-        # Those that are known exactly come first, so that nobody else is taken for them.
+        # Exact matches first, so that no other file takes their position.
         for path, key, fd in sorted(found, key=lambda each: each.key not in self._positions.entries):
             if fd >= 0 and key in self.files:
                 os.close(fd)
@@ -99,28 +99,28 @@ class WatchedFiles:
                 file.left = now
         self._first = False
 
-    def anew(self, file: TailedFile) -> None:
-        """Go on at the start of a file that was truncated."""
-        fresh = file.begin_anew()
+    def restart(self, file: TailedFile) -> None:
+        """Follow a truncated file from its start."""
+        fresh = file.restarted()
         self.files[file.key] = fresh
         self._positions.entries[file.key] = fresh.position
         self.unsaved = True
-        self._tell(f"{file.position.path} was truncated, it is read from its start")
+        self._report(f"{file.position.path} was truncated: reading it from its start")
 
-    def is_over(self, file: TailedFile) -> bool:
-        """Whether nothing more is to be expected of it."""
+    def is_finished(self, file: TailedFile) -> bool:
+        """Whether no pattern matches it, and no new lines came for `close_after` seconds."""
         if file.left is None:
             return False
         return time.monotonic() - max(file.left, file.grown) >= self._close_after
 
     def drop(self, file: TailedFile) -> None:
-        """Follow a file no more."""
+        """Close a file and stop following it."""
         file.close()
         if self.files.get(file.key) is file:
             del self.files[file.key]
 
     def refuse(self, file: TailedFile, error: OSError) -> None:
-        """Let go of a file that cannot be read. When it is found again it is tried again."""
+        """Drop a file that cannot be read. The next look that finds it tries again."""
         self._cannot_read(file.position.path, error)
         self.drop(file)
 
@@ -135,7 +135,7 @@ class WatchedFiles:
     def _cannot_read(self, path: str, error: OSError) -> None:
         if path not in self._refused:
             self._refused.add(path)
-            self._tell(f"{path} cannot be read: {error.strerror}")
+            self._report(f"cannot read {path}: {error.strerror}")
 
     def _follow(self, path: str, key: Key, fd: int) -> None:
         try:
@@ -160,18 +160,18 @@ class WatchedFiles:
                 return
             opened = _open(path)
         except FileNotFoundError:
-            return  # It went while we looked.
+            return  # Deleted meanwhile.
         except OSError as error:
             self._cannot_read(path, error)
             return
-        # Under this name there may be another one by now.
+        # The name may belong to another file by now.
         if opened.key in found or opened.key in known:
             os.close(opened.fd)
         else:
             found[opened.key] = opened
 
-    def _find_renamed(self, position: Position, found: dict[Key, _Found]) -> None:
-        """What was renamed while no agent ran is read to its end, though no pattern finds it."""
+    def _find_renamed(self, position: FilePosition, found: dict[Key, _Found]) -> None:
+        """Find a file that was renamed while no agent ran, even if no pattern matches its new name."""
         try:
             with os.scandir(Path(position.path).parent) as entries:
                 for entry in entries:
@@ -179,9 +179,9 @@ class WatchedFiles:
                         self._take_renamed(_open(entry.path, os.O_NOFOLLOW), position, found)
                         return
         except OSError:
-            return  # The directory is gone, too.
+            return  # The directory is gone too.
 
-    def _take_renamed(self, opened: _Found, position: Position, found: dict[Key, _Found]) -> None:
+    def _take_renamed(self, opened: _Found, position: FilePosition, found: dict[Key, _Found]) -> None:
         try:
             known = opened.key == position.key or position.head
             more = os.fstat(opened.fd).st_size > position.offset
@@ -191,7 +191,7 @@ class WatchedFiles:
             if found.get(opened.key) is not opened:
                 os.close(opened.fd)
 
-    def _position(self, path: str, key: Key, fd: int) -> Position:
+    def _position(self, path: str, key: Key, fd: int) -> FilePosition:
         known = self._positions.entries.get(key)
         if known is not None and is_same(fd, known):
             return known
@@ -199,15 +199,15 @@ class WatchedFiles:
             self._positions.move(moved, key)
             self.unsaved = True
             return moved
-        position = Position(path=path, device=key[0], inode=key[1], seen=time.time())
+        position = FilePosition(path=path, device=key[0], inode=key[1], seen=time.time())
         if known is not None:
             position.generation = known.generation + 1
         elif self._first and self._from_end and self._positions.first_use:
             position.offset, position.tail = last_line_end(fd)
         return position
 
-    def _moved(self, key: Key, fd: int) -> Position | None:
-        """The position of the same inode on a device that had another number before a reboot."""
+    def _moved(self, key: Key, fd: int) -> FilePosition | None:
+        """The position of the same inode, if its device had another number before a reboot."""
         for entry in self._positions.entries.values():
             if entry.inode == key[1] and entry.head and entry.key not in self.files and is_same(fd, entry):
                 return entry
@@ -220,7 +220,7 @@ def _open(path: str, flags: int = 0) -> _Found:
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise FileNotFoundError(path)  # as it was
+            raise FileNotFoundError(path)  # the regular file is gone
     except BaseException:
         os.close(fd)
         raise

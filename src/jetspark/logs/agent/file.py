@@ -1,7 +1,7 @@
-"""One file that is followed: what is read of it, what of that is stored, and whether it is still the same.
+"""A followed file: how far it is read and stored, and whether it is still the same file.
 
-A file is known by device and inode, by a digest of its first line, and by the last bytes that were read:
-they stand before whatever is read next, or the file was truncated and written anew meanwhile.
+A file is identified by device and inode, by a digest of its first line, and by the last bytes that were read.
+If those bytes are not in front of the next read, the file was truncated and rewritten.
 """
 
 from __future__ import annotations
@@ -12,70 +12,70 @@ import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from jetspark.logs.agent.positions import Key, Position
+from jetspark.logs.agent.positions import FilePosition, Key
 
-__all__ = ["LEAST_LINE", "State", "TailedFile", "Truncated", "is_same", "last_line_end", "tail_of"]
+__all__ = ["LEAST_LINE", "FileState", "TailedFile", "Truncated", "is_same", "last_line_end", "tail_of"]
 
-#: Bytes of the first line that make the fingerprint. A line is never cut before.
+#: Bytes of the first line that make the fingerprint; also the smallest size at which a line is cut.
 LEAST_LINE: Final = 256
-#: Bytes before a position that must be there again.
+#: Bytes before a position that are compared.
 _TAIL: Final = 64
 _LOOK_BACK: Final = 256 * 1024
 
 
 class Truncated(Exception):
-    """The file has begun anew. Never leaves this package."""
+    """The file was truncated or rewritten. Never leaves this package."""
 
 
-class State(NamedTuple):
-    """What changes when a file is written to: the time, in nanoseconds, and the size."""
+class FileState(NamedTuple):
+    """What changes when a file is written to: its time in nanoseconds, and its size."""
 
     mtime: int
     size: int
 
 
-_NEVER: Final = State(-1, -1)
+_NEVER: Final = FileState(-1, -1)
 
 
 class TailedFile:
     """An open file. `offset` is how far it is read, `position.offset` how far it is stored."""
 
-    def __init__(self, fd: int, position: Position) -> None:
+    def __init__(self, fd: int, position: FilePosition) -> None:
         self._fd = fd
         self.position = position
         self.offset = position.offset
         self.tail = position.tail
-        #: Since when no name that is followed leads to it, by the monotonic clock; None while one does.
+        #: Since when no pattern matches it, by the monotonic clock; None while one does.
         self.left: float | None = None
         self.grown = time.monotonic()
         #: Its state at the last read.
         self.read_at = _NEVER
-        self._useless = _NEVER
+        self._incomplete = _NEVER
 
     @property
     def key(self) -> Key:
         """Device and inode."""
         return self.position.key
 
-    def state(self) -> State:
-        """When it was written last, and its size."""
+    def state(self) -> FileState:
+        """Its modification time and size."""
         status = os.fstat(self._fd)
-        return State(status.st_mtime_ns, status.st_size)
+        return FileState(status.st_mtime_ns, status.st_size)
 
-    def has_news(self, state: State) -> bool:
-        """Whether there is more to read in this state than there was."""
-        return state.size != self.offset and state != self._useless
+    def has_new_data(self, state: FileState) -> bool:
+        """Whether there is something to read in this state."""
+        return state.size != self.offset and state != self._incomplete
 
-    def wait_for_more(self, state: State) -> None:
-        """What there is in this state cannot be shipped yet: it has no news before that changes."""
-        self._useless = state
+    def wait_for_more(self, state: FileState) -> None:
+        """Skip the file until its state changes: it has no complete line yet."""
+        self._incomplete = state
 
     def behind(self) -> int:
-        """Bytes that are there and not read."""
+        """Bytes that are not read yet."""
         return max(os.fstat(self._fd).st_size - self.offset, 0)
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes behind `offset`. Raises `Truncated`, `OSError`."""
+        """Up to `size` bytes from `offset` on. Raises `Truncated`, `OSError`."""
         self.read_at = self.state()
         if self.read_at.size < self.offset:
             raise Truncated
@@ -87,9 +87,9 @@ class TailedFile:
         return data[len(self.tail) :]
 
     def take_fingerprint(self, *, final: bool = False) -> bool:
-        """Take the digest of the first line when it is there, or of what there is when it is `final`.
+        """Take the digest of the first line if it is complete, or of its part if `final`.
 
-        Returns whether there is one. From then on lines have ids.
+        Returns whether there is a digest. Ids of lines need it.
         """
         at = self.position
         if not at.head:
@@ -102,27 +102,27 @@ class TailedFile:
         return True
 
     def advance(self, data: bytes) -> None:
-        """`data`, which was read, is on its way."""
+        """Move the read offset past `data`, which is sent now."""
         self.offset += len(data)
         self.tail = tail_of(self.tail, data)
         self.grown = time.monotonic()
 
     def store(self, offset: int, tail: bytes) -> None:
-        """The stream has everything before `offset`."""
+        """Move the position: the stream has everything before `offset`."""
         self.position.offset, self.position.tail = offset, tail
 
     def rewind(self) -> None:
-        """Read again what is not stored."""
+        """Move the read offset back to the position."""
         self.offset, self.tail = self.position.offset, self.position.tail
-        self._useless = _NEVER
+        self._incomplete = _NEVER
 
-    def begin_anew(self) -> TailedFile:
-        """The same inode from its start, with other ids. This one is to be forgotten."""
+    def restarted(self) -> TailedFile:
+        """The same inode from its start, with other ids. Takes over the descriptor."""
         at = self.position
         fd, self._fd = self._fd, -1
         file = TailedFile(
             fd,
-            Position(
+            FilePosition(
                 path=at.path,
                 device=at.device,
                 inode=at.inode,
@@ -135,14 +135,14 @@ class TailedFile:
         return file
 
     def note(self) -> None:
-        """Note in the position whether it was deleted: then its inode may be another file's."""
+        """Record in the position whether the file was deleted: another file may get its inode."""
         if self._fd >= 0:
-            with suppress(OSError):  # A file system that is gone tells nothing.
+            with suppress(OSError):  # The file system may be gone.
                 self.position.deleted = os.fstat(self._fd).st_nlink == 0
             self.position.seen = time.time()
 
     def close(self) -> None:
-        """Note how it stands, and close it."""
+        """Record its state in the position, and close it."""
         if self._fd >= 0:
             self.note()
             os.close(self._fd)
@@ -150,12 +150,12 @@ class TailedFile:
 
 
 def tail_of(before: bytes, data: bytes) -> bytes:
-    """The bytes to know a place again that is behind `data`, which is behind `before`."""
+    """The last bytes of `before` followed by `data`, to compare later."""
     return (before + data[-_TAIL:])[-_TAIL:]
 
 
-def is_same(fd: int, position: Position) -> bool:
-    """Whether an open file is the one of a position, and has not been written anew since."""
+def is_same(fd: int, position: FilePosition) -> bool:
+    """Whether an open file is the one of a position, and was not rewritten since."""
     if position.deleted or os.fstat(fd).st_size < position.offset:
         return False
     if position.head and _digest(os.pread(fd, position.head_size, 0)) != position.head:
@@ -165,7 +165,7 @@ def is_same(fd: int, position: Position) -> bool:
 
 
 def last_line_end(fd: int) -> tuple[int, bytes]:
-    """Where the last whole line of a file ends, and the bytes before that."""
+    """The end of the last complete line of a file, and the bytes before it."""
     size = os.fstat(fd).st_size
     start = max(size - _LOOK_BACK, 0)
     data = os.pread(fd, size - start, start)

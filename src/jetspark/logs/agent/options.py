@@ -1,4 +1,4 @@
-"""What an agent can be told, checked when it is said. Durations are seconds, sizes bytes."""
+"""The options of an agent, checked at construction. Durations are seconds, sizes bytes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from jetspark.logs.format.message import subject_of
 
 __all__ = ["MAX_LINE", "ShipOptions", "default_positions"]
 
-#: Bytes at which a line is cut, unless told otherwise.
+#: The default of `max_line`.
 MAX_LINE: Final = 256 * 1024
 
 _LARGEST_LINE: Final = 64 * 1024 * 1024
 
 
 def default_positions() -> Path:
-    """Where positions are kept: `jetspark/ship.json` under `XDG_STATE_HOME`."""
+    """The default position file: `jetspark/ship.json` under `XDG_STATE_HOME`."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "jetspark" / "ship.json"
 
@@ -33,36 +33,36 @@ def default_positions() -> Path:
 class ShipOptions:
     """The options of an agent."""
 
-    #: Patterns of files, `**` for any depth. Empty: standard input, for which nothing is remembered.
+    #: Glob patterns of files, `**` for any depth. Empty: standard input, which has no positions.
     patterns: Sequence[str] = ()
-    #: Names of files that are left out.
+    #: Glob patterns of file names to skip.
     exclude: Sequence[str] = COMPRESSED
     #: Name of this host.
     host: str = dataclasses.field(default_factory=socket.gethostname)
-    #: What subjects begin with: `<prefix>.<partition>.<host>`.
+    #: The first part of subjects: `<prefix>.<partition>.<host>`.
     prefix: str = "logs"
-    #: In how many partitions hosts are sorted.
+    #: The number of partitions. A hash of its name assigns a host to one of them.
     partitions: int = 16
-    #: Where positions are kept.
+    #: The position file.
     positions: Path = dataclasses.field(default_factory=default_positions)
-    #: Begin at the end of files that are there at the start and have no position.
+    #: Begin at the end of files that exist at the start and have no position.
     from_end: bool = False
-    #: Ship what is there, and end.
+    #: Ship the existing lines, then end.
     once: bool = False
     #: Bytes at which a line is cut.
     max_line: int = MAX_LINE
     #: `gzip`, `zstd`, or empty.
     compress: str = ""
-    #: How many messages, and how many bytes of them, are under way at most.
+    #: The maximum number and total bytes of messages in flight.
     window: int = 4096
     window_bytes: int = 16 * 1024 * 1024
-    #: Between two looks at the files, and at what patterns find.
+    #: The interval between checks of the files, and of the patterns for new ones.
     poll: float = 0.2
-    #: How long nothing comes for a file that no pattern finds any more before it is closed.
+    #: Close a file that no pattern matches any more after this long without new lines.
     close_after: float = 60.0
-    #: Between two saves of the positions.
+    #: The interval between saves of the positions.
     save_every: float = 1.0
-    #: How long the end waits for acknowledgements.
+    #: How long `stop` waits for acknowledgements.
     grace: float = 10.0
     #: Whether the pause switch is obeyed.
     control: bool = True
@@ -76,16 +76,16 @@ class ShipOptions:
         for option in ("poll", "close_after", "save_every", "grace"):
             self._check(option, getattr(self, option), 0.001, 1e9)
         if not self.host:
-            raise UsageError("host is empty", hint="Say who this is with --host")
+            raise UsageError("host is empty", hint="Name this host with --host")
         if self.compress:
             if self.compress not in ENCODINGS:
                 raise UsageError(f"compress must be one of {', '.join(ENCODINGS)}, not {self.compress!r}")
             compressor(self.compress)
-        self.subject  # noqa: B018 - it is checked when it is made
+        self.subject  # noqa: B018 - the property checks it
 
     @property
     def subject(self) -> str:
-        """Where the lines go. Raises `UsageError`."""
+        """The subject of the lines. Raises `UsageError`."""
         return subject_of(self.prefix, self.host, self.partitions)
 
     def _check(self, option: str, value: float, least: float, most: float) -> None:

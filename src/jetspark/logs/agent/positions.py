@@ -1,7 +1,8 @@
-"""How far each file is shipped, on disk: written when the stream has the lines, never before.
+"""The position file: how far each log file is stored. Positions never run ahead of the stream.
 
-The file appears whole or not at all: it is written beside, synced, renamed, and the directory synced. One
-agent uses it at a time. It holds a few bytes of each file, to know it again, so only its owner may read it.
+A save replaces the file atomically: a temporary file is written, synced and renamed, then the directory is
+synced. A lock admits one agent at a time. The file contains a few bytes of each log, to recognize it, so only
+its owner may read it.
 """
 
 from __future__ import annotations
@@ -20,35 +21,36 @@ import msgspec
 
 from jetspark.errors import UsageError
 
-__all__ = ["Key", "Position", "Positions"]
+__all__ = ["FilePosition", "Key", "Positions"]
 
-#: Device and inode: which file it is, as long as it is not deleted.
+#: Device and inode: they identify a file until it is deleted.
 Key: TypeAlias = tuple[int, int]
 
 _VERSION: Final = 1
-#: Seconds that the position of a file is kept which is not there any more. Its inode may be given to another
-#: file at once, whose ids must differ from those that the stream may still remember.
+#: Seconds that the position of a deleted file is kept. A new file may get its inode at once, and must get
+#: other ids than those in the duplicate window of the stream.
 _KEEP_GONE: Final = 7 * 86400.0
 
 
-class Position(msgspec.Struct, kw_only=True):
-    """How far a file is shipped, and how to know it again."""
+class FilePosition(msgspec.Struct, kw_only=True):
+    """How far a file is stored, and how to recognize it."""
 
     path: str
     device: int
     inode: int
-    #: The device in the ids of its lines, if that was another one: a disk may get another number at boot.
+    #: The device in the ids of its lines, if it differs: a disk may get another number at boot.
     origin: int | None = None
-    #: Digest of the first `head_size` bytes: its first line, or as much of it as there was. Empty until then.
+    #: Digest of the first `head_size` bytes: the first line, or the part of it that existed. Empty until
+    #: then.
     head: str = ""
     head_size: int = 0
-    #: How often the inode has begun anew: a truncation, or another file that got it.
+    #: How often the inode started over: by a truncation, or as another file.
     generation: int = 0
     #: Everything before it is stored in the stream.
     offset: int = 0
     #: The last bytes before `offset`.
     tail: bytes = b""
-    #: Whether the file was deleted when it was last seen.
+    #: Whether the file was deleted when last seen.
     deleted: bool = False
     #: When it was last seen, in seconds since 1970.
     seen: float = 0.0
@@ -66,10 +68,10 @@ class Position(msgspec.Struct, kw_only=True):
 
 class _Document(msgspec.Struct, kw_only=True):
     version: int
-    #: Since when, in seconds since 1970, the stream may have got lines behind these positions; None when it
-    #: has none: the agent ended well.
+    #: Since when, in seconds since 1970, the stream may have stored lines beyond these positions; None after
+    #: a clean stop.
     since: float | None = None
-    files: list[Position]
+    files: list[FilePosition]
 
 
 class Positions:
@@ -77,18 +79,18 @@ class Positions:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.entries: dict[Key, Position] = {}
-        #: Whether there was no file, so that this is the first agent to use it.
+        self.entries: dict[Key, FilePosition] = {}
+        #: Whether the file did not exist.
         self.first_use = True
-        #: What the file said when it was loaded: see `_Document`.
+        #: As loaded from the file: see `_Document`.
         self.since: float | None = None
         self._lock: int | None = None
-        # Writes happen in threads, and a thread cannot be called back: the newest wins, not the slowest.
+        # Threads write, and cannot be cancelled: the newest data wins, not the slowest thread.
         self._writing = threading.Lock()
         self._encoded = self._written = 0
 
     def load(self) -> None:
-        """Read what is there, and keep others away. Raises `UsageError` if it is in use or damaged."""
+        """Lock and read the file. Raises `UsageError` if it is in use or damaged."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -110,15 +112,15 @@ class Positions:
         except (msgspec.MsgspecError, ValueError) as error:
             self.close()
             raise UsageError(
-                f"{self.path} is no position file: {error}",
+                f"{self.path} is not a valid position file: {error}",
                 hint="Without it, files are shipped from --from-start or --from-end on",
             ) from None
         self.first_use = False
         self.since = document.since
         self.entries = {entry.key: entry for entry in document.files}
 
-    def move(self, position: Position, key: Key) -> None:
-        """The file of a position has this key now. The ids of its lines stay."""
+    def move(self, position: FilePosition, key: Key) -> None:
+        """Give a position another key. The ids of its lines stay the same."""
         del self.entries[position.key]
         if position.origin is None:
             position.origin = position.device
@@ -126,23 +128,23 @@ class Positions:
         self.entries[key] = position
 
     def forget_gone(self, followed: Collection[Key]) -> None:
-        """Forget what was not seen for a week. What is followed stays, whatever the clock says."""
+        """Drop positions of files not seen for a week. Followed files stay, even if the clock jumps."""
         oldest = time.time() - _KEEP_GONE
         for key, entry in list(self.entries.items()):
             if entry.seen < oldest and key not in followed:
                 del self.entries[key]
 
     def encode(self, since: float | None) -> tuple[int, bytes]:
-        """What `write` writes, and its number."""
+        """The data for `write`, and its number."""
         document = _Document(version=_VERSION, since=since, files=list(self.entries.values()))
         self._encoded += 1
-        # msgspec writes no names that are not UTF-8, and files may have such.
+        # Not with msgspec: it rejects file names that are not UTF-8.
         return self._encoded, json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"
 
     def write(self, number: int, data: bytes) -> None:
-        """Replace the file by `data`, so that a crash leaves the old one or the new one. Safe in threads.
+        """Replace the file with `data`, so that a crash leaves the old or the new one. Thread-safe.
 
-        What was encoded before something that is written already is not written. Raises `OSError`.
+        Data older than what is already written is skipped. Raises `OSError`.
         """
         with self._writing:
             if number > self._written:
@@ -167,7 +169,7 @@ class Positions:
             os.close(directory)
 
     def close(self) -> None:
-        """Let others use it."""
+        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -1,6 +1,6 @@
-"""What followed files have to say: which of them, in which order, and their lines.
+"""Reads new lines of the followed files, oldest file first.
 
-An idle file costs a look at its size, and nothing else. What cannot be read concerns its own file alone.
+An idle file costs one `fstat`. A file that cannot be read does not affect the others.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from jetspark.logs.agent.discovery import WatchedFiles
-from jetspark.logs.agent.file import State, TailedFile, Truncated
-from jetspark.logs.agent.split import Line, split_lines
+from jetspark.logs.agent.file import FileState, TailedFile, Truncated
+from jetspark.logs.agent.split import split_lines
+from jetspark.logs.format.line import Line
 
-__all__ = ["Harvest", "Lines"]
+__all__ = ["FileReader", "Lines"]
 
-#: Bytes that are read at a time.
+#: Bytes to read at a time.
 _CHUNK: Final = 256 * 1024
 
 
 class Lines(NamedTuple):
-    """Lines that were read, and the bytes of the file that they are."""
+    """Lines, and their bytes in the file."""
 
     lines: Sequence[Line]
     data: bytes
@@ -31,22 +32,22 @@ _NOTHING: Final = Lines((), b"")
 
 class _Look(NamedTuple):
     file: TailedFile
-    state: State
+    state: FileState
     error: OSError | None = None
 
 
-class Harvest:
-    """Reads the files that are followed. With `once`, whatever they end with is a line."""
+class FileReader:
+    """Reads the followed files. With `once`, a last line without a line feed counts as a line."""
 
     def __init__(self, watched: WatchedFiles, *, once: bool) -> None:
         self._watched = watched
         self._once = once
 
     async def ready(self) -> list[tuple[TailedFile, int]]:
-        """Files with news, and their sizes; those that were written first come first.
+        """Files with new data, and their sizes, by modification time.
 
-        So a log that was rotated while nobody read it is shipped in order, over all its files. New ones have
-        got their fingerprint: when `unsaved` is set, positions must be saved before they are shipped.
+        So a log that was rotated while no agent ran is shipped in order across its files. New files get their
+        fingerprint here: if `unsaved` is set, save the positions before shipping.
         """
         files = list(self._watched.files.values())
         looks = await asyncio.to_thread(self._look_at, files)
@@ -59,17 +60,17 @@ class Harvest:
         return [(look.file, look.state.size) for look in sorted(ready, key=lambda look: look.state.mtime)]
 
     def _look_at(self, files: Sequence[TailedFile]) -> list[_Look]:
-        """For a thread: the files that have news, or are over, or broken."""
+        """The files that have new data, are finished, or fail. Runs in a thread."""
         found: list[_Look] = []
         for file in files:
-            over = self._watched.is_over(file)
-            state = State(0, 0)
+            finished = self._watched.is_finished(file)
+            state = FileState(0, 0)
             try:
                 state = file.state()
-                if not (over or file.has_news(state)):
+                if not (finished or file.has_new_data(state)):
                     continue
                 if state.size > file.offset and not file.position.head:
-                    if not file.take_fingerprint(final=over or self._once):
+                    if not file.take_fingerprint(final=finished or self._once):
                         file.wait_for_more(state)
                         continue
                     self._watched.unsaved = True
@@ -80,25 +81,25 @@ class Harvest:
         return found
 
     async def read(self, file: TailedFile, limit: int) -> Lines:
-        """Lines of a file, of at most `limit` bytes each; none when there are no whole ones.
+        """Lines of a file, of at most `limit` bytes each; empty if no line is complete.
 
-        A file that has begun anew is followed anew, and one that is over and shipped is closed.
+        A truncated file is followed from its start, and a finished one that is stored is closed.
         """
-        over = self._watched.is_over(file)
+        finished = self._watched.is_finished(file)
         try:
             data = await asyncio.to_thread(file.read, _CHUNK + limit)
         except Truncated:
-            self._watched.anew(file)
+            self._watched.restart(file)
             return _NOTHING
         except OSError as error:
             self._watched.refuse(file, error)
             return _NOTHING
         at_end = len(data) < _CHUNK + limit
-        final = (over or self._once) and at_end
+        final = (finished or self._once) and at_end
         lines, used = split_lines(data, file.offset, limit, final=final)
         if not lines:
             file.wait_for_more(file.read_at)
-            if over and at_end and file.position.offset == file.offset:
+            if finished and at_end and file.position.offset == file.offset:
                 self._watched.drop(file)
                 self._watched.unsaved = True
         return Lines(lines, data[:used])

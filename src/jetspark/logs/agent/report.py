@@ -1,4 +1,4 @@
-"""What an agent says of itself, every few seconds and when something changes."""
+"""Status reports of an agent, published every few seconds and when its state changes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.control.switch import AGENTS, FORGOTTEN_AFTER, AgentReport
-from jetspark.logs.control.watcher import Gate
+from jetspark.logs.control.watcher import SwitchWatcher
 from jetspark.logs.format.names import digest, header_text, subject_token
 
-__all__ = ["AgentStatus", "Reporter"]
+__all__ = ["AgentStatus", "ReportPublisher"]
 
 _EVERY: Final = 2.0
-#: Seconds that a report may take. It is only a report.
-_PATIENCE: Final = 2.0
+#: Seconds that publishing a report may take.
+_TIMEOUT: Final = 2.0
 
 
 class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
-    """How an agent stands."""
+    """The state and counts of an agent."""
 
-    #: `shipping`; `paused` when the switch is set and nothing is under way any more; `stopped`.
+    #: `shipping`; `paused` when the switch is set and nothing is in flight; `stopped`.
     state: str
     host: str
     subject: str
@@ -35,34 +35,34 @@ class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
     #: Lines and bytes that are stored.
     lines: int
     bytes: int
-    #: How many of the lines the stream had already.
+    #: Lines that the stream already had.
     duplicates: int
-    #: Messages without an answer, and bytes of files that are not read yet.
+    #: Messages in flight, and bytes of files that are not read yet.
     under_way: int
     behind: int
 
 
-class Reporter:
-    """Publishes reports of one agent."""
+class ReportPublisher:
+    """Publishes the reports of one agent."""
 
     def __init__(
-        self, js: JetStream, options: ShipOptions, status: Callable[[], AgentStatus], gate: Gate
+        self, js: JetStream, options: ShipOptions, status: Callable[[], AgentStatus], switch: SwitchWatcher
     ) -> None:
         self._js = js
         self._status = status
-        self._gate = gate
+        self._switch = switch
         self._host = header_text(options.host)
-        # The same after a restart, so that an agent has one report, not one for each of its lives.
+        # Stable across restarts, so that an agent has one report and not one for each start.
         own = str(options.positions.absolute()) if options.patterns else f"stdin {os.getpid()}"
         self.name = f"{subject_token(options.host)}-{digest(own, 6)}"
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Report from now on."""
-        self._task = asyncio.create_task(self._work(), name="jetspark-reporter")
+        """Start the periodic reports."""
+        self._task = asyncio.create_task(self._work(), name="jetspark-reports")
 
-    async def report(self) -> None:
-        """Report now. Nothing that goes wrong with that is worth a word."""
+    async def publish(self) -> None:
+        """Publish a report now. Errors are ignored."""
         if self._task is None or not self._js.connection.connected:
             return
         status = self._status()
@@ -71,7 +71,7 @@ class Reporter:
             host=self._host,
             pid=os.getpid(),
             state=status.state,
-            obeys=self._gate.switch.sequence,
+            obeys=self._switch.switch.sequence,
             lines=status.lines,
             bytes=status.bytes,
             behind=status.behind,
@@ -81,20 +81,20 @@ class Reporter:
                 f"{AGENTS}.{self.name}",
                 msgspec.json.encode(report),
                 ttl=FORGOTTEN_AFTER,
-                timeout=_PATIENCE,
+                timeout=_TIMEOUT,
                 retry_for=0.0,
             )
 
     async def stop(self) -> None:
-        """Say goodbye."""
+        """Stop the periodic reports, and publish the last one."""
         if self._task is None:
             return
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        await self.report()
+        await self.publish()
 
     async def _work(self) -> None:
         while True:
-            await self.report()
-            await self._gate.changed.wait(_EVERY)
+            await self.publish()
+            await self._switch.changed.wait(_EVERY)

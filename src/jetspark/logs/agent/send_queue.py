@@ -1,7 +1,7 @@
-"""What an agent has under way, and what that means for the files it came from.
+"""The send queue of an agent, and the positions that follow from its acknowledgements.
 
-Lines of many files go out in one row. When the stream has everything up to a place in that row, each file is
-stored up to its last line before it. Lines that the stream is known to have are not sent again.
+Lines of all files go through one queue, in order. When the stream has stored everything up to a message, each
+file is stored up to its last line before that message. Lines that the stream is known to have are not sent.
 """
 
 from __future__ import annotations
@@ -17,83 +17,83 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
 from jetspark.logs.agent.file import TailedFile, tail_of
 from jetspark.logs.agent.options import ShipOptions
-from jetspark.logs.agent.split import Line
 from jetspark.logs.agent.stored_ids import StoredIds
+from jetspark.logs.format.line import Line
 
-__all__ = ["Outbound"]
+__all__ = ["SendQueue"]
 
-#: Seconds. A publisher gives no message up before: it repeats, through reconnects and elections. Lines that
-#: are under way may be gone from their file, so they must not be given up because a server is away.
-_FOR_EVER: Final = 30 * 86400.0
+#: Seconds that the publisher retries a message, through reconnects and elections. It must outlast any outage,
+#: because lines in flight may no longer be in their file.
+_FOREVER: Final = 30 * 86400.0
 
 
 class _Piece(NamedTuple):
     """Lines of one file that were sent together."""
 
     lines: Sequence[Line]
-    #: For each line the number of the last message that must be stored for it to be.
+    #: For each line, the number of the message whose acknowledgement covers it.
     numbers: Sequence[int]
     #: The file; None for standard input. Where the piece begins in it, the bytes before that, its own bytes.
     file: TailedFile | None
     offset: int
     tail: bytes
     data: bytes
-    #: Ids that were not sent, because the stream has them.
+    #: Ids that were not sent because the stream has them.
     skipped: Sequence[str]
     #: When it was sent, in seconds since 1970.
     sent: float
 
 
-class Outbound:
-    """A row of lines on their way to the stream.
+class SendQueue:
+    """Lines on their way to the stream.
 
-    A `careful` one, after a row that was refused, sends a single line and waits until it is taken: else a
-    stream that is full would take the small ones behind it again and again.
+    A `careful` queue, used after a rejection, first sends one line alone and waits for its acknowledgement.
+    Otherwise a full stream could keep rejecting a large line and storing the small ones after it.
     """
 
     def __init__(
         self, js: JetStream, options: ShipOptions, known: StoredIds, *, careful: bool = False
     ) -> None:
         self._publisher = BulkPublisher(
-            js.api, options.window, max_bytes=options.window_bytes, timeout=_FOR_EVER
+            js.api, options.window, max_bytes=options.window_bytes, timeout=_FOREVER
         )
-        self._known = known
+        self._stored_ids = known
         self._careful = careful
         self._sending = False
         self._pieces: deque[_Piece] = deque()
         self.lines = 0
         self.bytes = 0
-        #: How many lines the stream had, and were not sent.
+        #: Lines that were not sent because the stream has them.
         self.skipped = 0
-        #: Whether more is stored than when somebody last set it to False.
+        #: Whether lines were stored since the agent set this to False.
         self.progressed = False
 
     @property
-    def under_way(self) -> int:
-        """How many messages have no answer yet."""
+    def in_flight(self) -> int:
+        """The number of messages without an acknowledgement."""
         return self._publisher.published - self._publisher.stored
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way, or about to be."""
-        return not (self.under_way or self._sending)
+        """Whether nothing is in flight or about to be sent."""
+        return not (self.in_flight or self._sending)
 
     @property
     def duplicates(self) -> int:
-        """How many the stream had already."""
+        """Lines that the stream already had."""
         return self._publisher.duplicates + self.skipped
 
     @property
     def since(self) -> float | None:
-        """When the first of what is not stored was sent; None when everything is."""
+        """When the oldest line that is not stored was sent; None if all are stored."""
         return self._pieces[0].sent if self._pieces else None
 
     async def send(
         self, lines: Sequence[Line], messages: Sequence[Outgoing], file: TailedFile | None, data: bytes
     ) -> None:
-        """Send lines as messages, `data` being their bytes in `file`; waits for room.
+        """Send lines as messages, with `data` as their bytes in `file`. Waits while the queue is full.
 
-        Raises `PublishError` and others when the stream does not take them.
+        Raises `PublishError` and others if the stream rejected a message.
         """
         self._sending = True
         try:
@@ -102,7 +102,7 @@ class Outbound:
                     one, data = data[: line.size], data[line.size :]
                     await self._send(lines[number : number + 1], messages[number : number + 1], file, one)
                     if self._publisher.published:
-                        await self._publisher.settled(_FOR_EVER)
+                        await self._publisher.settled(_FOREVER)
                         self._publisher.check()
                         self._careful = False
                         lines, messages = lines[number + 1 :], messages[number + 1 :]
@@ -123,8 +123,8 @@ class Outbound:
         first = self._publisher.published + 1
         numbers: Sequence[int] = range(first, first + len(messages))
         skipped: Sequence[str] = ()
-        if self._known.ids:
-            is_new = [message.msg_id not in self._known.ids for message in messages]
+        if self._stored_ids.ids:
+            is_new = [message.msg_id not in self._stored_ids.ids for message in messages]
             numbers = list(itertools.accumulate(is_new, initial=first - 1))[1:]
             skipped = [message.msg_id for message, new in zip(messages, is_new, strict=True) if not new]
             messages = [message for message, new in zip(messages, is_new, strict=True) if new]
@@ -134,23 +134,23 @@ class Outbound:
             await self._publisher.send(messages)
 
     def check(self) -> None:
-        """Raise `PublishError` and others when the stream did not take something."""
+        """Raise `PublishError` and others if the stream rejected a message."""
         self._publisher.check()
 
     async def quiet(self, timeout: float) -> bool:
-        """Wait until nothing is under way: True, or False after `timeout` seconds."""
+        """Wait until nothing is in flight: True, or False after `timeout` seconds."""
         return await self._publisher.settled(timeout)
 
     def settle(self) -> None:
-        """Note what is stored by now."""
+        """Advance the positions to what is stored by now."""
         stored, pieces = self._publisher.stored, self._pieces
         while pieces and pieces[0].numbers[-1] <= stored:
             piece = pieces.popleft()
             self._store(piece, len(piece.lines))
-            self._known.discard(piece.skipped)
+            self._stored_ids.discard(piece.skipped)
 
     def _store(self, piece: _Piece, number: int) -> _Piece:
-        """So many lines of a piece are stored; the rest of it."""
+        """Advance past the first `number` lines of a piece, and return the rest of it."""
         whole = piece.file is not None and number == len(piece.lines)
         size = len(piece.data) if whole else sum(line.size for line in piece.lines[:number])
         offset, tail = piece.offset + size, tail_of(piece.tail, piece.data[:size])
@@ -175,7 +175,7 @@ class Outbound:
             self.settle()
 
     def abandon(self) -> None:
-        """Let go of what is under way, after what is stored was noted, to the line."""
+        """Drop the messages in flight, after advancing the positions to the last stored line."""
         self._publisher.abandon()
         self.settle()
         if self._pieces:

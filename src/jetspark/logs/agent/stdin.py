@@ -1,4 +1,4 @@
-"""Standard input as lines. What was read of it and is not stored is lost with the agent."""
+"""Standard input as lines. Lines that are read but not stored are lost if the agent dies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Final, cast
 
 from jetspark.errors import Error
-from jetspark.logs.agent.split import Line, split_lines
+from jetspark.logs.agent.split import split_lines
+from jetspark.logs.format.line import Line
 
 __all__ = ["StandardInput"]
 
@@ -22,21 +23,21 @@ _CHUNK: Final = 256 * 1024
 
 
 class StandardInput:
-    """The lines that another program writes to us; `limit` says at how many bytes they are cut."""
+    """Lines from standard input; `limit` returns the size in bytes at which they are cut."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
-        #: Of this run alone: another one reads something else.
+        #: Unique to this run.
         self.identity = f"stdin-{secrets.token_hex(8)}"
         self._arrived: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=4)
 
     def close(self) -> None:
-        """Wait for no more. When something has arrived already, whoever reads it is not waiting."""
+        """Wake a waiting `pieces`. If the queue is full, `pieces` is not waiting."""
         with suppress(asyncio.QueueFull):
             self._arrived.put_nowait(b"")
 
     async def pieces(self) -> AsyncIterator[list[Line]]:
-        """Lines as they come; the last one may lack its end. Raises `Error` when it cannot be read."""
+        """Lines as they arrive; the last one may lack its line feed. Raises `Error` if reading fails."""
         rest, offset = b"", 0
         async for data in self._chunks():
             rest += data
@@ -48,7 +49,7 @@ class StandardInput:
             yield split_lines(rest, offset, self._limit(), final=True)[0]
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        """Read in a thread, a daemon: a read that never returns must keep no agent that was told to end."""
+        """Read in a daemon thread: a read that never returns must not keep the process alive."""
         loop = asyncio.get_running_loop()
         arrived = self._arrived
         source = _reader()
@@ -61,31 +62,31 @@ class StandardInput:
                 except OSError as error:
                     data = error
                 except ValueError:
-                    data = b""  # It was closed by this program.
+                    data = b""  # Closed by this program.
                 try:
                     asyncio.run_coroutine_threadsafe(arrived.put(data), loop).result()
                 except RuntimeError:
-                    return  # The loop is gone, and with it who wanted it.
+                    return  # The event loop has ended.
 
         threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
         while data := await arrived.get():
             if isinstance(data, OSError):
-                raise Error(f"standard input cannot be read: {data.strerror}") from data
+                raise Error(f"cannot read standard input: {data.strerror}") from data
             yield data
 
 
 def _reader() -> Callable[[int], bytes]:
-    """Reads the descriptor itself: the interpreter cannot end while a thread waits in its buffer."""
+    """A function that reads the descriptor: the interpreter cannot exit while a thread holds the buffer."""
     try:
         descriptor = sys.stdin.fileno()
-    except (OSError, ValueError):  # It is something that only looks like a file.
+    except (OSError, ValueError):  # Not a real file, as in tests.
         return cast("io.BufferedReader", sys.stdin.buffer).read1
 
     def read(size: int) -> bytes:
         while True:
             try:
                 return os.read(descriptor, size)
-            except BlockingIOError:  # Somebody who shares it does not want to wait; we do.
+            except BlockingIOError:  # A process that shares the descriptor made it non-blocking.
                 select.select([descriptor], [], [])
 
     return read

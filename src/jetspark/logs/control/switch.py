@@ -1,14 +1,15 @@
-"""The stop button: a switch in JetStream that every agent watches, and what agents say of themselves.
+"""The pause switch in JetStream that every agent watches, and the status reports of agents.
 
-The stream `JETSPARK_CONTROL` keeps one message of each subject, so that late joiners find the last word:
+The stream `JETSPARK_CONTROL` keeps the last message of each subject, so that a new agent finds the last
+command:
 
 ```
 jetspark.control.shippers                  the switch: {"paused": true, "until": ..., "at": ..., "by": ...}
-jetspark.control.agent.<name>              an agent: who, where, what it does, which word it obeys
-jetspark.control.consumer.<stream>.<name>  a consumer that the button has paused on the server
+jetspark.control.agent.<name>              the report of an agent, with the last command that it follows
+jetspark.control.consumer.<stream>.<name>  a consumer that `pause` has paused on the server
 ```
 
-`until` is compared with the clock of each agent.
+Each agent compares `until` with its own clock.
 """
 
 from __future__ import annotations
@@ -53,58 +54,58 @@ _PREFIX: Final = "jetspark.control"
 SHIPPERS: Final = f"{_PREFIX}.shippers"
 AGENTS: Final = f"{_PREFIX}.agent"
 _CONSUMERS: Final = f"{_PREFIX}.consumer"
-#: Seconds after which the server forgets an agent that says nothing.
+#: Seconds after which the server deletes the last report of an agent.
 FORGOTTEN_AFTER: Final = 3600.0
-#: Seconds without a word after which an agent is taken for dead.
+#: Seconds without a report after which an agent counts as dead.
 SILENT_AFTER: Final = 10.0
 
 
-#: With a time zone: without one, nobody knows when it is.
+#: With a time zone.
 _Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Switch(msgspec.Struct, kw_only=True, frozen=True):
-    """The last word: whether shippers are to pause."""
+    """The last command: whether agents pause."""
 
     paused: bool = False
-    #: When they go on by themselves; None: when they are told to.
+    #: When they resume by themselves; None: never.
     until: _Time | None = None
     at: _Time | None = None
     by: str = ""
-    #: Where the stream has it. 0 when nobody has ever touched the switch.
+    #: Its stream sequence. 0 if the switch was never set.
     sequence: int = 0
 
     def holds(self, now: datetime) -> bool:
-        """Whether shippers pause at this time."""
+        """Whether agents pause at this time."""
         return self.paused and (self.until is None or now < self.until)
 
 
 class AgentReport(msgspec.Struct, kw_only=True, frozen=True):
-    """What an agent says of itself."""
+    """The status report of an agent."""
 
     name: str
     host: str
     pid: int
     #: `shipping`, `paused` or `stopped`.
     state: str
-    #: Sequence of the word of the switch that it obeys.
+    #: Sequence of the command that it follows.
     obeys: int
     lines: int
     bytes: int
     behind: int
-    #: When the stream got it. Not the agent's to say.
+    #: When the stream received it. Set by the reader, not by the agent.
     heard: datetime | None = None
 
 
 class PausedConsumer(msgspec.Struct, kw_only=True, frozen=True):
-    """A consumer that the button has paused, and what the server says of it now."""
+    """A consumer that `pause` has paused, and its current state on the server."""
 
     stream: str
     consumer: str
     paused: bool
-    #: Seconds until it goes on by itself.
+    #: Seconds until it resumes by itself.
     remaining: float = 0.0
-    #: Whether it is gone.
+    #: Whether it was deleted.
     missing: bool = False
 
 
@@ -117,7 +118,7 @@ class ControlState(NamedTuple):
 
 
 async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
-    """The stream of the switch. Raises `StreamNotFound` when it is not there and not to be made."""
+    """The stream of the switch. Raises `StreamNotFound` if it does not exist and `create` is false."""
     try:
         return await js.get_stream(CONTROL_STREAM)
     except StreamNotFound:
@@ -136,7 +137,7 @@ async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
 
 
 async def read_switch(stream: Stream) -> Switch:
-    """The last word."""
+    """The last command."""
     try:
         message = await stream.get_last_message(SHIPPERS)
     except MessageNotFound:
@@ -145,23 +146,23 @@ async def read_switch(stream: Stream) -> Switch:
 
 
 def parse_switch(data: bytes, sequence: int) -> Switch:
-    """A word of the switch. What cannot be read stops nobody."""
+    """Parse a command. An invalid one does not pause."""
     return msgspec.structs.replace(_parse(data, Switch) or Switch(), sequence=sequence)
 
 
 async def set_switch(js: JetStream, *, paused: bool, until: datetime | None = None) -> Switch:
-    """Press or release the button."""
+    """Set or clear the switch."""
     await control_stream(js)
-    switch = Switch(paused=paused, until=until, at=datetime.now(UTC), by=_who())
+    switch = Switch(paused=paused, until=until, at=datetime.now(UTC), by=_operator())
     ack = await js.publish(SHIPPERS, msgspec.json.encode(switch), expected_stream=CONTROL_STREAM)
     return msgspec.structs.replace(switch, sequence=ack.sequence)
 
 
 async def pause_consumer(js: JetStream, stream: str, consumer: str, until: datetime) -> PausedConsumer:
-    """Pause a consumer on the server, and remember that it was us. Raises `ConsumerNotFound`."""
+    """Pause a consumer on the server, and record it. Raises `ConsumerNotFound`."""
     control = await control_stream(js)
     record = f"{_CONSUMERS}.{stream}.{consumer}"
-    # First, so that whoever dies in between leaves nothing that `resume` does not find.
+    # First, so that `resume` finds the consumer even if this process dies in between.
     await js.publish(record, b"{}", expected_stream=CONTROL_STREAM)
     try:
         answer = await js.pause_consumer(stream, consumer, until)
@@ -174,7 +175,7 @@ async def pause_consumer(js: JetStream, stream: str, consumer: str, until: datet
 
 
 async def resume_consumer(js: JetStream, stream: str, consumer: str) -> PausedConsumer:
-    """Let a consumer go on, and forget it. One that is gone is forgotten, too."""
+    """Resume a consumer, and delete its record, even if the consumer was deleted."""
     missing = False
     try:
         await js.resume_consumer(stream, consumer)
@@ -187,7 +188,7 @@ async def resume_consumer(js: JetStream, stream: str, consumer: str) -> PausedCo
 
 
 async def read_state(js: JetStream) -> ControlState:
-    """The switch, the agents that were heard lately, and the consumers that the button has paused."""
+    """The switch, the agents that reported lately, and the consumers that `pause` has paused."""
     try:
         stream = await control_stream(js, create=False)
     except StreamNotFound:
@@ -200,11 +201,13 @@ async def read_state(js: JetStream) -> ControlState:
             if report is not None:
                 agents.append(msgspec.structs.replace(report, heard=message.timestamp))
         elif message.subject.startswith(f"{_CONSUMERS}."):
-            consumers.append(await _ask(js, message.subject.removeprefix(f"{_CONSUMERS}.").split(".")))
+            consumers.append(
+                await _consumer_state(js, message.subject.removeprefix(f"{_CONSUMERS}.").split("."))
+            )
     return ControlState(await read_switch(stream), sorted(agents, key=lambda agent: agent.name), consumers)
 
 
-async def _ask(js: JetStream, names: Sequence[str]) -> PausedConsumer:
+async def _consumer_state(js: JetStream, names: Sequence[str]) -> PausedConsumer:
     stream, consumer = names[0], names[-1]
     try:
         info = await js.consumer_info(stream, consumer)
@@ -225,7 +228,7 @@ def _parse(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
         return None
 
 
-def _who() -> str:
+def _operator() -> str:
     try:
         user = getpass.getuser()
     except (OSError, KeyError):

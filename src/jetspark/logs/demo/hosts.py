@@ -21,7 +21,7 @@ from jetspark.logs.agent.discovery import COMPRESSED
 from jetspark.logs.agent.options import MAX_LINE
 from jetspark.logs.agent.split import split_lines
 
-__all__ = ["Host", "OwnFiles", "Source", "access_line", "poison_line"]
+__all__ = ["Host", "LogSource", "OwnFiles", "access_line", "poison_line"]
 
 _PATHS: Final = (
     "/",
@@ -66,7 +66,7 @@ def poison_line(host: str, number: int) -> str:
     return f"worker {number} of {host} exited on signal 11 id={host}-{number}"
 
 
-class Source(Protocol):
+class LogSource(Protocol):
     """Lines of one host."""
 
     name: str

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from jetspark import StreamConfig, blocking
 from jetspark.errors import Error
-from jetspark.logs.demo.hosts import Source
+from jetspark.logs.demo.hosts import LogSource
 from jetspark.logs.demo.processes import Command
 from jetspark.server import Server
 
@@ -83,7 +83,7 @@ class Sample:
 class Pipeline:
     """The whole pipeline, with everything below one directory, for as long as the context lasts."""
 
-    def __init__(self, place: Path, sources: Sequence[Source], *, format: str = "combined") -> None:
+    def __init__(self, place: Path, sources: Sequence[LogSource], *, format: str = "combined") -> None:
         self.place = place
         self.sources = sources
         self.table = place / "table"
@@ -193,7 +193,7 @@ class Pipeline:
     def _start_job(self) -> Command:
         return self._kept(Command("pipeline", "run", str(self.config), log=self.place / "job.log"))
 
-    def _start_agent(self, source: Source) -> Command:
+    def _start_agent(self, source: LogSource) -> Command:
         self._agent_count += 1
         command = Command(
             *("ship", "--host", source.name, "--server", self.server.url, "--metrics", "500ms"),

@@ -3,12 +3,12 @@
 ```
 subject   <prefix>.<partition>.<host>
 headers   Nats-Msg-Id       <host>-<device>-<inode>-<fingerprint>-<generation>-<offset>, and +<length> for
-                            a last line without its end, which is another one when it has grown
+                            a last line without a line feed, because it may still grow
           Jetspark-Host     the true name of the host, escaped
           Jetspark-File     the path, escaped
           Jetspark-Offset   where the line begins in the file, in bytes
-          Jetspark-Cut      "true" on a piece of a long line that goes on in the next piece
-          Content-Encoding  gzip or zstd, if that made it smaller
+          Jetspark-Cut      "true" on a piece of a long line that continues in the next piece
+          Content-Encoding  gzip or zstd, if it makes the payload smaller
 ```
 """
 
@@ -20,7 +20,7 @@ from typing import Final
 from jetspark.core.headers import block_pieces
 from jetspark.jetstream.publish.bulk import Outgoing
 from jetspark.jetstream.publish.headers import MSG_ID
-from jetspark.logs.agent.split import Line
+from jetspark.logs.format.line import Line
 from jetspark.logs.format.names import header_text, partition_of, subject_token
 from jetspark.wire.subjects import check_subject
 
@@ -34,19 +34,19 @@ ENCODING: Final = "Content-Encoding"
 
 
 def subject_of(prefix: str, host: str, partitions: int) -> str:
-    """Where the lines of a host go. Raises `UsageError` for a prefix that is none."""
+    """The subject of the lines of a host. Raises `UsageError` for an invalid prefix."""
     subject = f"{prefix}.{partition_of(host, partitions)}.{subject_token(host)}"
     check_subject(subject, "prefix")
     return subject
 
 
 def id_prefix(host: str, identity: str) -> str:
-    """What the ids of the lines of a file begin with; where the line begins in the file follows."""
+    """The common start of the ids of a file's lines; the offset of the line follows."""
     return f"{subject_token(host)}-{identity}-"
 
 
 class Envelope:
-    """What makes messages of the lines of one file."""
+    """Makes messages from the lines of one file."""
 
     def __init__(
         self,

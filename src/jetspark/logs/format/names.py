@@ -1,7 +1,7 @@
-"""Names that come from hosts and files, made safe for subjects, headers and file systems. No I/O.
+"""Names of hosts and files, made safe for subjects, headers and file systems. No I/O.
 
-A host may be called anything. What is not allowed where its name goes is replaced, and a digest of the true
-name added, so that two hosts never share a name by accident. The true name travels in a header, escaped.
+A host may have any name. Forbidden characters are replaced, and a digest of the true name is appended, so
+that two hosts never share a name by accident. The true name is in a header, escaped.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_IN_TOKEN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FILE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _NOT_IN_FILE: Final = re.compile(r"[^A-Za-z0-9_-]")
-#: Characters of a replaced name that are kept for people to read.
+#: Readable characters to keep of a replaced name.
 _READABLE: Final = 40
-# C0, DEL, C1; separators of lines; marks that turn the reading direction; bytes that are no UTF-8.
+# C0, DEL, C1; line separators; marks that change the text direction; invalid UTF-8.
 _UNSAFE: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-#: Characters of a name in a header. Longer ones are cut, with a digest of the whole.
+#: The longest name in a header. Longer ones are cut, and a digest of the whole is appended.
 _LONGEST_HEADER: Final = 1024
 
 
 def digest(text: str, length: int = 12) -> str:
-    """A short name for any text: hexadecimal digits of its SHA-256."""
+    """The first hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
@@ -39,14 +39,14 @@ def subject_token(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """The name as that of a file: itself if it is `[A-Za-z0-9._-]{1,128}` without a leading dot."""
+    """The name as a file name: itself if it is `[A-Za-z0-9._-]{1,128}` without a leading dot."""
     if _FILE.fullmatch(name):
         return name
     return f"{_NOT_IN_FILE.sub('_', name)[:_READABLE]}-{digest(name)}"
 
 
 def header_text(name: str) -> str:
-    """The true name as the value of a header: control characters and stray bytes as `\\x1b`, `\\u202e`."""
+    """The true name as a header value: control characters and invalid bytes as `\\x1b`, `\\u202e`."""
     if len(name) > _LONGEST_HEADER:
         name = f"{name[:_LONGEST_HEADER]}...{digest(name)}"
     return _UNSAFE.sub(_escape, name)
@@ -54,11 +54,11 @@ def header_text(name: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8, as `surrogateescape` keeps it
+    if 0xDC80 <= code <= 0xDCFF:  # an invalid byte, as `surrogateescape` keeps it
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def partition_of(host: str, partitions: int) -> int:
-    """The partition of a host, the same for as long as there are as many `partitions`."""
+    """The partition of a host; it depends only on the name and the number of `partitions`."""
     return int(digest(host, 16), 16) % partitions

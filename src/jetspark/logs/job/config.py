@@ -27,9 +27,9 @@ __all__ = [
     "DeadLetters",
     "Parse",
     "Section",
-    "Sink",
+    "SinkSection",
     "SinkWriter",
-    "Source",
+    "SourceSection",
     "Spark",
 ]
 
@@ -53,7 +53,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A table of the file; unknown keys are errors."""
 
 
-class Source:
+class SourceSection:
     """The section `[source]`: the base class of every file in `sources/`."""
 
     __slots__ = ()
@@ -92,7 +92,7 @@ class Source:
         return False
 
 
-class Sink:
+class SinkSection:
     """The section `[sink]`: the base class of every file in `sinks/`."""
 
     __slots__ = ()
@@ -186,9 +186,9 @@ class Config(Section, frozen=True):
 
     name: str
     checkpoint: str
-    source: Source
+    source: SourceSection
     parse: Parse
-    sink: Sink
+    sink: SinkSection
     dead_letters: DeadLetters
     trigger: str = "available-now"
     columns: dict[str, str] = {}

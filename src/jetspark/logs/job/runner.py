@@ -15,7 +15,7 @@ from jetspark.logs.job.errors import SPARK_ERRORS, explained, spark_explained
 from jetspark.logs.job.job import STOPPED, Job
 from jetspark.logs.job.preflight import Outputs
 
-__all__ = ["Progress", "Runner"]
+__all__ = ["BatchProgress", "Runner"]
 
 #: Seconds between two looks.
 _LOOK: Final = 0.2
@@ -23,7 +23,7 @@ _GOES_ON: Final = "Nothing of the batch is lost: the next run goes on with it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Progress:
+class BatchProgress:
     """A batch that is done, and the sums since the job began."""
 
     query: str
@@ -47,7 +47,7 @@ class Progress:
 class Runner:
     """One run of a job."""
 
-    def __init__(self, job: Job, tell: Callable[[Progress], None]) -> None:
+    def __init__(self, job: Job, tell: Callable[[BatchProgress], None]) -> None:
         self._job = job
         self._tell = tell
         self._told: dict[str, int] = {}
@@ -113,7 +113,7 @@ class Runner:
         self._totals["rows"] += rows
         self._totals["dead_letters"] += letters
         self._tell(
-            Progress(
+            BatchProgress(
                 query=kind,
                 batch=number,
                 lines=lines,

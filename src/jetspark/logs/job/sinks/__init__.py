@@ -4,21 +4,21 @@ files      `parquet` and `json`: a table of files, one set of directories for ea
 messages   `jetstream`: rows as JSON messages, each stored once
 console    `console`: the first rows of each batch, on standard output
 
-A new sink is one file with a subclass of `config.Sink` (keys and checks) and one of `config.SinkWriter`
-(batches), and one row here. Sinks import `config`, `storage`, `target` and `toml_lines`, never each other.
-They load without Spark, because `pipeline check` runs without it.
+A new sink is one file with a subclass of `config.SinkSection` (keys and checks) and one of
+`config.SinkWriter` (batches), and one row here. Sinks import `config`, `storage`, `target` and `toml_lines`,
+never each other. They load without Spark, because `pipeline check` runs without it.
 """
 
 from typing import Final
 
-from jetspark.logs.job.config import Sink
+from jetspark.logs.job.config import SinkSection
 from jetspark.logs.job.sinks.console import ConsoleSink
 from jetspark.logs.job.sinks.files import FileSink
 from jetspark.logs.job.sinks.messages import MessageSink
 
 __all__ = ["SINKS"]
 
-SINKS: Final[dict[str, type[Sink]]] = {
+SINKS: Final[dict[str, type[SinkSection]]] = {
     "parquet": FileSink,
     "json": FileSink,
     "jetstream": MessageSink,

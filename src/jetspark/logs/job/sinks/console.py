@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jetspark.logs.job.config import Config, Section, Sink, SinkWriter
+from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.toml_lines import Where
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ConsoleSink"]
 
 
-class ConsoleSink(Section, Sink, frozen=True):
+class ConsoleSink(Section, SinkSection, frozen=True):
     """Rows on the console."""
 
     format: str

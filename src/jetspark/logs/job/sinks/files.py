@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from jetspark.logs.job.config import Config, Section, Sink, SinkWriter
+from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.storage import Storage
 from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
 
@@ -38,7 +38,7 @@ _STAGING: Final = ".spark-staging-*"
 _OWNER: Final = "_jetspark"
 
 
-class FileSink(Section, Sink, frozen=True):
+class FileSink(Section, SinkSection, frozen=True):
     """A table of files."""
 
     format: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from jetspark.logs.job.config import Config, Section, Sink, SinkWriter
+from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.target import MessageTarget, TargetFinder, check_target, line_id
 from jetspark.logs.job.toml_lines import Where
 
@@ -20,7 +20,7 @@ __all__ = ["MessageSink"]
 _HEADER_BYTES: Final = 2 * 1024
 
 
-class MessageSink(Section, Sink, frozen=True):
+class MessageSink(Section, SinkSection, frozen=True):
     """Messages to a subject."""
 
     format: str

@@ -2,17 +2,17 @@
 
 jetstream   streams, read with `format("jetstream")`
 
-A new source is one file with a subclass of `config.Source`, and one row here. Sources import `config` and
-`toml_lines`, never each other. They load without Spark, because `pipeline check` runs without it.
+A new source is one file with a subclass of `config.SourceSection`, and one row here. Sources import `config`
+and `toml_lines`, never each other. They load without Spark, because `pipeline check` runs without it.
 """
 
 from typing import Final
 
-from jetspark.logs.job.config import Source
+from jetspark.logs.job.config import SourceSection
 from jetspark.logs.job.sources.jetstream import JetStreamSource
 
 __all__ = ["SOURCES"]
 
-SOURCES: Final[dict[str, type[Source]]] = {
+SOURCES: Final[dict[str, type[SourceSection]]] = {
     "jetstream": JetStreamSource,
 }

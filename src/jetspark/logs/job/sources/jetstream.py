@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from jetspark.errors import UsageError
-from jetspark.logs.job.config import Section, Source
+from jetspark.logs.job.config import Section, SourceSection
 from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.options import Use, parse_options
 
@@ -51,7 +51,7 @@ _OPTION_KEYS: Final = {
 }
 
 
-class JetStreamSource(Section, Source, frozen=True):
+class JetStreamSource(Section, SourceSection, frozen=True):
     """Streams to read, and how to connect. Secrets are in files."""
 
     stream: str | list[str]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.dead_letters import REASON, SEQUENCE
 
-__all__ = ["Books", "balance"]
+__all__ = ["LineCounts", "balance"]
 
 _NO_ROWS: Final = "host string, path string, sequence bigint"
 #: The id of a simulated line, in a path and in what is no access log.
@@ -19,7 +19,7 @@ _ID: Final = r"\bid=([\w-]+)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Books:
+class LineCounts:
     """What became of the lines."""
 
     written: int
@@ -45,7 +45,7 @@ class Books:
 
 def balance(
     spark: SparkSession, written: int, table: str, url: str, dead_letters: str, *, simulated: bool = True
-) -> Books:
+) -> LineCounts:
     """Compare what was written with the table and the stream of dead letters.
 
     Simulated lines have ids; others are known by their place in the stream.
@@ -62,7 +62,7 @@ def balance(
     total, distinct = both.agg(F.count("*"), F.count_distinct("id")).collect()[0]
     reasons = _top(letters.withColumnRenamed(REASON, "reason"), "reason")
     buried = sum(count for _, count in reasons)
-    return Books(
+    return LineCounts(
         written=written,
         rows=total - buried,
         dead_letters=buried,
