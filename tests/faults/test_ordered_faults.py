@@ -166,7 +166,9 @@ async def test_messages_that_are_lost_on_the_way_come_again(
     ledger.verify()
 
 
-async def test_silence_is_reported_and_costs_nothing(server: Server, proxy: TCPProxy, ledger: Ledger) -> None:
+async def test_a_missed_heartbeat_is_reported_and_loses_nothing(
+    server: Server, proxy: TCPProxy, ledger: Ledger
+) -> None:
     failures: list[Exception] = []
     async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
         ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")

@@ -216,7 +216,7 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
 # --- heartbeats do not lie
 
 
-async def test_silence_without_a_connection_is_no_alarm(
+async def test_no_heartbeat_is_missed_without_a_connection(
     server: Server, proxy: TCPProxy, watch: Watch
 ) -> None:
     """The connection is away for many times what is allowed, and comes back: no alarm, messages go on."""
@@ -240,7 +240,9 @@ async def test_silence_without_a_connection_is_no_alarm(
     assert [error for event, error in watch.events if event is Event.ERROR] == []
 
 
-async def test_a_half_open_connection_is_an_alarm(server: Server, proxy: TCPProxy, watch: Watch) -> None:
+async def test_a_half_open_connection_misses_heartbeats(
+    server: Server, proxy: TCPProxy, watch: Watch
+) -> None:
     async with (
         asyncio.timeout(60),
         connect(server.url) as direct,
@@ -255,7 +257,7 @@ async def test_a_half_open_connection_is_an_alarm(server: Server, proxy: TCPProx
         assert sequences([await subscription.next(LONG)]) == [1]
 
 
-async def test_an_ephemeral_consumer_that_did_not_survive_is_told_after_the_reconnect(
+async def test_a_deleted_ephemeral_consumer_is_reported_after_the_reconnect(
     server: Server, proxy: TCPProxy, watch: Watch
 ) -> None:
     """Without heartbeats, too: instead of a subscription that is silently dead."""

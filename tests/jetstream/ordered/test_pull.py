@@ -112,7 +112,7 @@ async def test_acknowledging_does_nothing(js: JetStream) -> None:
     await message.nak()
 
 
-async def test_the_consumers_behind_it_are_as_they_should_be(js: JetStream) -> None:
+async def test_the_consumers_of_the_chain_have_the_expected_configuration(js: JetStream) -> None:
     stream = await make_stream(js, 1, storage="file")
     ordered = await stream.ordered_consumer(name_prefix="reader", inactive_threshold=30)
     assert ordered.cached_info is None
@@ -167,7 +167,7 @@ async def test_headers_only(js: JetStream) -> None:
     assert (message.headers["Colour"], message.headers["Nats-Msg-Size"]) == ("red", "5")
 
 
-async def test_messages_that_were_deleted_are_no_gap(js: JetStream) -> None:
+async def test_deleted_messages_are_not_a_gap(js: JetStream) -> None:
     stream = await make_stream(js, 20)
     for sequence in (2, 3, 7, 19):
         await stream.delete_message(sequence)
@@ -232,7 +232,7 @@ async def test_messages_go_on_behind_the_last_when_the_consumer_is_deleted(js: J
     await no_consumers(stream)
 
 
-async def test_one_that_saw_nothing_yet_begins_again_where_it_should(js: JetStream) -> None:
+async def test_before_the_first_message_it_restarts_at_the_configured_start(js: JetStream) -> None:
     stream = await make_stream(js, 5)
     ordered = await stream.ordered_consumer(deliver_policy="new")
     async with ordered.messages() as messages:
@@ -258,7 +258,7 @@ async def test_a_stream_that_is_deleted_ends_it(js: JetStream) -> None:
             await anext(messages)
 
 
-async def test_a_fetch_of_a_stream_that_is_gone_says_so(js: JetStream) -> None:
+async def test_a_fetch_from_a_deleted_stream_raises_stream_not_found(js: JetStream) -> None:
     stream = await make_stream(js, 3)
     ordered = await stream.ordered_consumer()
     assert len(await ordered.fetch(3)) == 3
@@ -299,7 +299,7 @@ async def test_while_messages_are_read_nothing_else_can_be(js: JetStream) -> Non
 
 
 @pytest.mark.parametrize("drained", [False, True])
-async def test_who_reads_next_gets_what_was_buffered_and_not_read(js: JetStream, drained: bool) -> None:
+async def test_the_next_reader_gets_what_was_buffered_and_not_read(js: JetStream, drained: bool) -> None:
     stream = await make_stream(js)
     ordered = await stream.ordered_consumer(deliver_policy="new")
     async with ordered.messages() as messages:

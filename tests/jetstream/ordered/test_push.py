@@ -130,7 +130,7 @@ async def test_a_reader_that_is_behind_loses_nothing(js: JetStream) -> None:
     assert subscription.dropped == 0
 
 
-async def test_so_does_one_whose_limit_is_in_bytes(js: JetStream) -> None:
+async def test_a_reader_behind_a_limit_in_bytes_loses_nothing(js: JetStream) -> None:
     stream = await make_stream(js)
     for _ in range(20):
         await js.publish("orders.big", b"x" * 1000)
@@ -151,7 +151,7 @@ async def test_a_stream_that_is_deleted_ends_it(js: JetStream) -> None:
 
 
 @pytest.mark.parametrize("options", [{"queue": "q"}, {"durable": "D"}, {"consumer": "C"}])
-async def test_what_it_cannot_have_is_refused(js: JetStream, options: dict[str, Any]) -> None:
+async def test_unsupported_options_are_refused(js: JetStream, options: dict[str, Any]) -> None:
     await make_stream(js)
     with pytest.raises(UsageError, match="excludes ordered=True"):
         await js.subscribe("orders.>", ordered=True, **options)
@@ -199,7 +199,7 @@ async def test_a_gap_is_repaired_by_the_next_consumer_behind_the_last_message(
         assert [(await subscription.next(LONG)).data for _ in range(3)] == [b"1", b"2", b"3"]
 
 
-async def test_a_heartbeat_that_tells_of_more_than_arrived_is_a_gap(scripted_server: ScriptedPush) -> None:
+async def test_a_heartbeat_that_names_more_than_arrived_is_a_gap(scripted_server: ScriptedPush) -> None:
     server = scripted_server
     async with connect(server.url) as nc:
         await nc.jetstream().subscribe("s.>", ordered=True)
@@ -244,7 +244,7 @@ async def test_messages_that_overtake_the_answer_to_the_creation_are_taken(
 
 
 @pytest.mark.parametrize("reply", ["", "$JS.ACK.not.enough"])
-async def test_a_stranger_among_the_messages_costs_none_of_them(
+async def test_a_foreign_message_among_the_others_loses_none_of_them(
     scripted_server: ScriptedPush, reply: str
 ) -> None:
     server = scripted_server
@@ -283,7 +283,7 @@ async def test_refusals_are_reported_and_it_goes_on_trying(scripted_server: Scri
     assert ["no leader" in str(error) for error in reported] == [True, True, True]
 
 
-async def test_ending_while_it_waits_for_the_next_try_does_not_hang(
+async def test_ending_during_the_back_off_does_not_hang(
     scripted_server: ScriptedPush, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = scripted_server

@@ -118,7 +118,7 @@ def start_of(config: dict[str, Any]) -> tuple[Any, Any]:
 # --- what stands behind one
 
 
-async def test_the_consumers_behind_keep_nothing_and_go_by_themselves(
+async def test_the_consumers_of_the_chain_keep_nothing_and_expire(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
     async with reading(consumer, errors, expires=30):
@@ -226,7 +226,7 @@ async def test_the_request_to_the_next_consumer_asks_for_what_is_not_buffered(
         assert (await server.pull()).batch == 10 - 3
 
 
-async def test_gaps_between_stream_sequences_are_none(
+async def test_skipped_stream_sequences_are_not_gaps(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
     async with reading(consumer, errors) as messages:
@@ -272,7 +272,7 @@ async def test_a_consumer_that_is_gone_is_replaced_at_once_if_it_had_worked(
 
 
 @pytest.mark.usefixtures("no_waits")
-async def test_consumers_that_never_work_are_not_created_without_end(
+async def test_consumers_that_deliver_nothing_are_created_with_back_off(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
     async with reading(consumer, errors) as messages:
@@ -374,7 +374,7 @@ async def test_after_a_reconnect_it_goes_on_with_the_next_consumer(
 
 @pytest.mark.usefixtures("short_waits")
 @pytest.mark.parametrize("refusal", [None, NO_RESOURCES])
-async def test_a_consumer_that_cannot_be_had_is_reported_and_tried_again(
+async def test_a_failed_creation_is_reported_and_retried(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors, refusal: dict[str, Any] | None
 ) -> None:
     async with reading(consumer, errors) as messages:
@@ -413,7 +413,7 @@ async def test_each_attempt_waits_up_to_twice_as_long(
 
 
 @pytest.mark.usefixtures("no_waits")
-async def test_stop_does_not_wait_for_a_consumer_that_cannot_be_had(
+async def test_stop_does_not_wait_for_a_consumer_that_cannot_be_created(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
     async with reading(consumer, errors):
@@ -425,7 +425,7 @@ async def test_stop_does_not_wait_for_a_consumer_that_cannot_be_had(
 
 
 @pytest.mark.usefixtures("no_waits")
-async def test_a_reconnect_ends_the_wait_for_the_next_try(
+async def test_a_reconnect_ends_the_back_off(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
     async with reading(consumer, errors):
@@ -437,7 +437,7 @@ async def test_a_reconnect_ends_the_wait_for_the_next_try(
         assert (await server.pull()).peer is server.peers[1]
 
 
-async def test_a_stream_that_is_gone_ends_it(
+async def test_a_deleted_stream_ends_it(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
     async with reading(consumer, errors) as messages:
@@ -485,7 +485,7 @@ async def test_only_one_reads_from_it_at_a_time(
     assert consumer._chain.reader is None
 
 
-async def test_a_first_consumer_that_cannot_be_had_is_raised_each_time(
+async def test_a_failed_first_creation_is_raised_each_time(
     server: ScriptedJetStream, consumer: OrderedConsumer
 ) -> None:
     server.refusals = [NO_STREAM, NO_STREAM]
@@ -603,9 +603,7 @@ async def test_a_fetch_whose_request_is_lost_goes_on_with_the_next_consumer(
     assert (pull.consumer, sequences) == ("o_2", [1])
 
 
-async def test_a_fetch_raises_what_can_never_work(
-    server: ScriptedJetStream, consumer: OrderedConsumer
-) -> None:
+async def test_a_fetch_raises_final_errors(server: ScriptedJetStream, consumer: OrderedConsumer) -> None:
     server.refusals = [NO_STREAM]
     with pytest.raises(StreamNotFound):
         await consumer.fetch(1, expires=HOUR)

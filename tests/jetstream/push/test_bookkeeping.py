@@ -87,25 +87,25 @@ def test_deliveries_that_follow_have_no_gap() -> None:
     assert gaps.expected == 4
 
 
-def test_a_number_that_is_left_out_is_a_gap() -> None:
+def test_a_skipped_number_is_a_gap() -> None:
     gaps = Gaps(1)
     assert gaps.delivered(pairs(1, 4, 5, 7)) == [Gap(2, 4, 104), Gap(6, 7, 107)]
     assert gaps.expected == 8
 
 
-def test_the_first_delivery_of_a_consumer_that_was_there_is_no_gap() -> None:
+def test_the_first_delivery_of_an_existing_consumer_is_not_a_gap() -> None:
     gaps = Gaps(None)
     assert gaps.delivered(pairs(50)) == []
     assert gaps.delivered(pairs(52)) == [Gap(51, 52, 152)]
 
 
-def test_a_consumer_that_was_set_back_has_no_gap() -> None:
+def test_a_consumer_that_was_reset_has_no_gap() -> None:
     gaps = Gaps(10)
     assert gaps.delivered(pairs(3, 4)) == []
     assert gaps.expected == 5
 
 
-def test_a_heartbeat_tells_of_a_gap_once() -> None:
+def test_a_heartbeat_reveals_a_gap_once() -> None:
     gaps = Gaps(3)
     assert gaps.heartbeat(2, 102) is None
     assert gaps.heartbeat(5, 105) == Gap(3, 6, 105)
@@ -119,7 +119,7 @@ def test_a_heartbeat_that_was_overtaken_changes_nothing() -> None:
     assert gaps.expected == 10
 
 
-def test_the_first_heartbeat_of_a_consumer_that_was_there_tells_where_it_is() -> None:
+def test_the_first_heartbeat_of_an_existing_consumer_gives_its_position() -> None:
     gaps = Gaps(None)
     assert gaps.heartbeat(7, 107) is None
     assert gaps.delivered(pairs(9)) == [Gap(8, 9, 109)]
@@ -130,7 +130,7 @@ def test_the_first_heartbeat_of_a_consumer_that_was_there_tells_where_it_is() ->
     st.lists(st.booleans(), min_size=1, max_size=60),
     st.lists(st.integers(1, 7), min_size=1),
 )
-def test_what_is_lost_is_found_however_the_reads_are_cut(
+def test_every_lost_delivery_is_found_however_the_reads_are_cut(
     first: int, arrives: list[bool], sizes: list[int]
 ) -> None:
     """Deliveries of which some are lost; what is reported is exactly what is missing before the last."""

@@ -122,7 +122,7 @@ async def test_a_name_without_durable_needs_a_server_that_knows_names() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.15.1", "2.8.4"])
-async def test_who_is_late_to_create_takes_what_is_there_and_moves_to_its_deliver_subject(
+async def test_after_a_lost_race_to_create_the_existing_consumer_is_used_at_its_deliver_subject(
     version: str,
 ) -> None:
     async with ScriptedPush(info={"version": version}) as server, connect(server.url) as nc:
@@ -163,7 +163,7 @@ async def test_who_is_late_to_create_takes_what_is_there_and_moves_to_its_delive
         ({"queue": "Q"}, {"deliver_group": "Q", "filter_subject": "other"}, ConsumerMismatch),
     ],
 )
-async def test_who_is_late_to_create_is_checked_like_anybody_else(
+async def test_after_a_lost_race_to_create_the_existing_consumer_is_checked(
     server: ScriptedPush, js: JetStream, options: dict[str, Any], there: dict[str, Any], error: type[Error]
 ) -> None:
     server.consumers["Q"] = {
@@ -252,7 +252,7 @@ async def test_a_deleted_consumer_ends_it_after_what_has_arrived(server: Scripte
     assert not subscription.active
 
 
-async def test_a_status_that_is_none_is_reported(server: ScriptedPush, js: JetStream, watch: Watch) -> None:
+async def test_an_invalid_status_is_reported(server: ScriptedPush, js: JetStream, watch: Watch) -> None:
     subscription = await js.subscribe("s.>")
     server.send(server.status("fourohfour"), server.message(b"one"))
     assert (await subscription.next(LONG)).data == b"one"
@@ -269,7 +269,7 @@ async def test_a_message_of_the_stream_may_look_like_a_status(server: ScriptedPu
 
 
 @pytest.mark.parametrize("reply", ["", "somewhere", "$JS.ACK.not.enough", "$JS.ACK.S.C.1.x.1.1.0"])
-async def test_what_is_no_message_of_jetstream_is_reported_and_left_out(
+async def test_a_message_that_is_not_from_jetstream_is_reported_and_dropped(
     server: ScriptedPush, js: JetStream, watch: Watch, reply: str
 ) -> None:
     subscription = await js.subscribe("s.>")
@@ -340,7 +340,7 @@ async def test_what_is_buffered_behind_flow_control_is_handed_out_by_the_same_ca
     assert await server.answered() == "fc.1"
 
 
-async def test_a_callback_that_has_not_returned_has_not_reached_what_stands_behind_its_message(
+async def test_flow_control_after_a_message_waits_until_its_callback_returns(
     server: ScriptedPush, js: JetStream
 ) -> None:
     let_go = asyncio.Event()
@@ -359,7 +359,7 @@ async def test_a_callback_that_has_not_returned_has_not_reached_what_stands_behi
     assert await server.answered() == "fc.1"
 
 
-async def test_a_subject_is_answered_once_whoever_repeats_it(server: ScriptedPush, js: JetStream) -> None:
+async def test_a_repeated_flow_control_subject_is_answered_once(server: ScriptedPush, js: JetStream) -> None:
     await js.subscribe("s.>", callback=lambda message: None)
     server.send(
         server.flow_control("fc.1"),
@@ -391,7 +391,7 @@ async def test_a_stalled_consumer_is_answered_when_the_reader_is_there(
     assert await server.answered() == "fc.1"
 
 
-async def test_a_stalled_header_that_is_no_subject_is_reported_and_not_answered(
+async def test_an_invalid_stalled_header_is_reported_and_not_answered(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:
     await js.subscribe("s.>", callback=lambda message: None)
@@ -428,7 +428,7 @@ async def test_gaps_are_seen_among_messages_of_one_read(
     assert [(error.expected, error.received) for error in errors] == [(2, 4), (6, 7)]
 
 
-async def test_the_first_message_of_a_consumer_that_was_there_is_no_gap(
+async def test_the_first_message_of_an_existing_consumer_is_not_a_gap(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:
     server.consumers["D"] = {"durable_name": "D", "ack_policy": "explicit", "deliver_subject": "there"}
@@ -447,7 +447,7 @@ async def test_the_first_message_of_a_consumer_that_was_there_is_no_gap(
 DENIED = {"code": 403, "err_code": 10999, "description": "not today"}
 
 
-async def test_what_deleting_raises_unsubscribe_raises(
+async def test_unsubscribe_raises_the_error_of_deleting(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:
     subscription = await js.subscribe("s.>", durable="D")
@@ -463,7 +463,7 @@ async def test_what_deleting_raises_unsubscribe_raises(
     assert watch.count(Event.ERROR) == 0
 
 
-async def test_what_deleting_raises_after_a_drain_goes_to_the_error_callback(
+async def test_after_a_drain_the_error_of_deleting_goes_to_the_error_callback(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:
     subscription = await js.subscribe("s.>", durable="D", callback=lambda message: None)

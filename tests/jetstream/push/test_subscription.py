@@ -78,7 +78,7 @@ async def test_nothing_in_time_is_a_timeout(js: JetStream) -> None:
         await subscription.next(0.01)
 
 
-async def test_a_callback_gets_the_messages_and_nobody_else_can(js: JetStream) -> None:
+async def test_with_a_callback_messages_cannot_be_read_otherwise(js: JetStream) -> None:
     await make_stream(js, 3)
     got: list[int] = []
 
@@ -155,7 +155,7 @@ async def test_a_callback_that_raised_is_reported_and_its_message_comes_again(
     assert got == [(1, 1), (2, 1), (1, 2)]
 
 
-async def test_what_the_callback_said_itself_is_not_said_again(js: JetStream) -> None:
+async def test_a_message_that_the_callback_acknowledged_is_not_acknowledged_again(js: JetStream) -> None:
     await make_stream(js, 2)
     got: list[tuple[int, int]] = []
 
@@ -205,7 +205,7 @@ async def test_with_ack_none_all_acknowledgements_are_ignored(through: JetStream
 # --- heartbeats
 
 
-async def test_heartbeats_never_reach_the_user_and_raise_no_alarm(
+async def test_heartbeats_never_reach_the_user_and_none_is_missed(
     through: JetStream, proxy: TCPProxy, watch: Watch
 ) -> None:
     seen = Lossy(HEARTBEAT)
@@ -220,7 +220,7 @@ async def test_heartbeats_never_reach_the_user_and_raise_no_alarm(
     assert watch.count(Event.ERROR) == 0
 
 
-async def test_silence_is_an_alarm_in_the_error_callback_until_the_server_speaks_again(
+async def test_missed_heartbeats_reach_the_error_callback_until_the_server_is_heard_again(
     through: JetStream, proxy: TCPProxy, watch: Watch
 ) -> None:
     await make_stream(through)
@@ -238,7 +238,7 @@ async def test_silence_is_an_alarm_in_the_error_callback_until_the_server_speaks
     assert watch.count(Event.ERROR) == 0
 
 
-async def test_when_the_alarm_comes_can_be_configured(through: JetStream, proxy: TCPProxy) -> None:
+async def test_alarm_after_sets_when_a_heartbeat_is_missed(through: JetStream, proxy: TCPProxy) -> None:
     await make_stream(through)
     alarms: asyncio.Queue[Exception] = asyncio.Queue()
     proxy.server_to_client = Lossy(HEARTBEAT, lose=10**6)
@@ -248,7 +248,7 @@ async def test_when_the_alarm_comes_can_be_configured(through: JetStream, proxy:
     assert "silent for 0.25 s" in str(error)
 
 
-async def test_a_frozen_server_is_an_alarm_and_no_message_is_lost_by_it(server: Server, watch: Watch) -> None:
+async def test_a_frozen_server_misses_heartbeats_and_no_message_is_lost(server: Server, watch: Watch) -> None:
     async with connect(server.url, ping_interval=60, **watch.listeners) as nc:
         js = nc.jetstream()
         stream = await make_stream(js)
@@ -262,7 +262,7 @@ async def test_a_frozen_server_is_an_alarm_and_no_message_is_lost_by_it(server: 
         assert sequences([await subscription.next(LONG) for _ in range(3)]) == [1, 2, 3]
 
 
-async def test_a_program_that_blocks_the_loop_raises_no_alarm(server: Server, watch: Watch) -> None:
+async def test_a_blocked_event_loop_is_not_a_missed_heartbeat(server: Server, watch: Watch) -> None:
     import time
 
     async with connect(server.url, **watch.listeners) as nc:
@@ -293,7 +293,7 @@ async def test_a_delivery_that_is_lost_is_a_gap_in_the_error_callback(
     assert (error.expected, error.received, error.stream_sequence) == (1, 3, 3)
 
 
-async def test_a_heartbeat_tells_of_a_delivery_that_is_lost_at_the_end(
+async def test_a_heartbeat_reveals_a_lost_last_delivery(
     through: JetStream, proxy: TCPProxy, js: JetStream, watch: Watch
 ) -> None:
     stream = await make_stream(js)
@@ -311,7 +311,7 @@ async def test_a_heartbeat_tells_of_a_delivery_that_is_lost_at_the_end(
     assert watch.count(Event.ERROR) == 1
 
 
-async def test_a_queue_looks_for_no_gaps(
+async def test_a_queue_does_not_check_for_gaps(
     through: JetStream, proxy: TCPProxy, js: JetStream, watch: Watch
 ) -> None:
     stream = await make_stream(js)
@@ -327,7 +327,7 @@ async def test_a_queue_looks_for_no_gaps(
     assert watch.count(Event.ERROR) == 0
 
 
-async def test_redeliveries_are_no_gaps(server: Server, watch: Watch) -> None:
+async def test_redeliveries_are_not_gaps(server: Server, watch: Watch) -> None:
     async with connect(server.url, **watch.listeners) as nc:
         js = nc.jetstream()
         await make_stream(js, 3)
@@ -346,7 +346,7 @@ async def large(js: JetStream, count: int) -> None:
             publisher.publish("orders.big", b"x" * 1000)
 
 
-async def test_flow_control_is_answered_where_it_stands_and_not_when_it_arrives(
+async def test_flow_control_is_answered_at_its_position_and_not_on_arrival(
     through: JetStream, proxy: TCPProxy, js: JetStream
 ) -> None:
     """With 3000 messages of 1000 bytes the server asks more than once, and waits for the answers."""
@@ -395,7 +395,7 @@ async def test_everything_arrives_with_flow_control(js: JetStream, how: str) -> 
     assert sequences(got) == list(range(1, 5001))
 
 
-async def test_a_lost_question_is_answered_by_way_of_the_heartbeats(
+async def test_a_lost_flow_control_request_is_answered_through_heartbeats(
     through: JetStream, proxy: TCPProxy, js: JetStream
 ) -> None:
     await make_stream(js)
@@ -413,7 +413,7 @@ async def test_a_lost_question_is_answered_by_way_of_the_heartbeats(
 # --- limits
 
 
-async def test_what_does_not_fit_is_reported_and_comes_again(server: Server, watch: Watch) -> None:
+async def test_messages_that_do_not_fit_are_reported_and_redelivered(server: Server, watch: Watch) -> None:
     async with connect(server.url, **watch.listeners) as nc:
         js = nc.jetstream()
         await make_stream(js, 50)

@@ -1,8 +1,8 @@
-"""Ordered consumers: every message of a stream, once, in order, whatever happens on the way.
+"""Ordered consumers: every message of a stream, once, in order, whatever the server does.
 
-Behind one stands a row of short-lived pull consumers on the server (`chain.py`), one at a time: no
-acknowledgements, one replica, in memory. When a message is missing, or the consumer, its leader or the
-connection is gone, the next one of the row goes on behind the last message that was seen.
+Behind one is a chain of short-lived pull consumers (`chain.py`), one at a time: no acknowledgements, one
+replica, in memory. When a message is missing, or the consumer, its leader or the connection is gone, the next
+consumer starts behind the last message that arrived.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from jetspark.wire.subjects import check_name
 
 __all__ = ["OrderedConsumer"]
 
-#: ADR-17: seconds of disuse after which the server deletes a consumer of the row.
+#: ADR-17: the server deletes a consumer of the chain after so many seconds without use.
 _INACTIVE_THRESHOLD: Final = 300.0
 _HEARTBEAT: Final = 5.0
-#: Seconds before a fetch tries the next consumer, and that it may take longer than it should.
+#: Seconds before a fetch tries the next consumer, and seconds that it may exceed its deadline.
 _RETRY_WAIT: Final = 0.25
 _GRACE: Final = 0.75
 
@@ -102,7 +102,7 @@ class OrderedConsumer:
 
     @property
     def cached_info(self) -> ConsumerInfo | None:
-        """The consumer that currently stands behind it, as it was created; None when there is none."""
+        """The current consumer of the chain, as it was created; None without one."""
         return self._chain.info
 
     @property
@@ -121,24 +121,24 @@ class OrderedConsumer:
         expires: float = 5.0,
         idle_heartbeat: float | None = None,
     ) -> Batch:
-        """Up to `max_messages` messages, or `max_bytes` bytes of them; what comes within `expires` seconds.
+        """Up to `max_messages` messages, or `max_bytes` bytes of them, that arrive within `expires` seconds.
 
-        Whatever happens to the consumer meanwhile, the next message is the one after the last.
+        The first message is the one after the last that was fetched, whatever happens to the consumer.
         """
         request = fetch_request(max_messages, max_bytes, expires=expires, idle_heartbeat=idle_heartbeat)
         return await self._fetch(request, expires)
 
     async def fetch_no_wait(self, max_messages: int) -> Batch:
-        """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
+        """Up to `max_messages` messages that are available now; an empty list when there are none."""
         return await self._fetch(no_wait_request(max_messages), self._api.timeout)
 
     async def next(self, expires: float = 5.0) -> JetStreamMsg | None:
-        """The next message, or None when none comes within `expires` seconds."""
+        """The next message, or None when none arrives within `expires` seconds."""
         batch = await self.fetch(1, expires=expires)
         return batch[0] if batch else None
 
     def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:
-        """An endless iterator over a buffer that refills itself; options as for `Consumer.messages`."""
+        """An endless iterator over a buffer that refills itself. Options as for `Consumer.messages`."""
         return Messages(self._pull_buffer(options, on_error))
 
     async def consume(
@@ -148,13 +148,13 @@ class OrderedConsumer:
         on_error: OnError | None = None,
         **options: Unpack[PullKeywords],
     ) -> Consuming:
-        """Call `handler` with every message, one after the other; options as for `Consumer.consume`."""
+        """Call `handler` with every message, one after the other. Options as for `Consumer.consume`."""
         buffer = self._pull_buffer(options, on_error)
         await buffer.start()
         return Consuming(buffer, handler, concurrency=1)
 
     async def delete(self) -> None:
-        """Delete the consumer on the server. Reading on creates the next one."""
+        """Delete the current consumer on the server. The next read creates another one."""
         self._target = None
         self._chain.drop()
 
@@ -165,7 +165,7 @@ class OrderedConsumer:
         return _OrderedBuffer(self._chain, PullOptions(**options), on_error)
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
-        """Fetch from the current consumer; when it brings only an error, from the next, if time is left."""
+        """Fetch from the current consumer; after an error from the next one, if time is left."""
         self._chain.check_free()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -182,7 +182,9 @@ class OrderedConsumer:
                 self._target = None
                 if isinstance(error, Error):
                     raise
-                raise Timeout(f"no consumer could be had on {self.stream_name} within {seconds} s") from None
+                raise Timeout(
+                    f"no consumer could be created on {self.stream_name} within {seconds} s"
+                ) from None
             except Error as error:
                 self._target = None
                 if is_final(error) or loop.time() + _RETRY_WAIT >= deadline:
@@ -193,10 +195,7 @@ class OrderedConsumer:
             if not whole or batch.error is not None:
                 self._target = None
             if frames or whole or loop.time() >= deadline:
-                return Batch(self._target_messages(frames))
-
-    def _target_messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
-        return [JetStreamMsg(frame, self._api.connection, True) for frame in frames]
+                return Batch([JetStreamMsg(frame, self._api.connection, True) for frame in frames])
 
 
 class _OrderedBuffer(PullBuffer):
@@ -240,7 +239,7 @@ class _OrderedBuffer(PullBuffer):
 
     def _restart(self) -> None:
         self._accounting.forget()
-        if not self._chain.advancing:
+        if self.wants_more and not self._chain.advancing:
             self._chain.restart()
 
     def _ask(self) -> None:

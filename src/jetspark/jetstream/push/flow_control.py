@@ -1,8 +1,8 @@
-"""Flow control of push consumers: which requests were answered, and which wait for their turn.
+"""Flow control of push consumers: which requests were answered, and which wait for the reader.
 
-The server asks "are you still with me" in the middle of the messages, and sends no more than a window
-until it is answered. The answer belongs to the place of the request among the messages: given when
-it arrives, it would only say that the socket was read. No I/O, no clock.
+The server sends flow control requests among the messages, and no more than a window of messages until they
+are answered. A request is answered when the reader has taken the messages before it. An answer at arrival
+would only prove that the socket was read. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["FlowControl"]
 
 
 class FlowControl:
-    """Keeps requests until the messages before them were taken, and answers each subject once."""
+    """Keeps requests until the messages before them are taken; each subject is answered once."""
 
     __slots__ = ("_last", "_waiting")
 
@@ -22,17 +22,17 @@ class FlowControl:
         self._last = b""
 
     def asked(self, subject: bytes, position: int) -> None:
-        """The server asks behind the first `position` messages, or says again that it waits for this answer.
+        """The server sent or repeated a request, after the first `position` messages.
 
-        A heartbeat repeats the subject of a request that is not answered (`Nats-Consumer-Stalled`); only one
-        that was never seen is new. The subject means nothing, it is only published to.
+        Heartbeats repeat the subject of an unanswered request (`Nats-Consumer-Stalled`). Only a subject other
+        than the last one is a new request.
         """
         if subject != self._last:
             self._last = subject
             self._waiting.append((position, subject))
 
     def due(self, taken: int) -> list[bytes]:
-        """What to answer now that `taken` messages were taken and the reader asks for more."""
+        """The subjects to answer now that `taken` messages are taken and the reader asks for more."""
         subjects: list[bytes] = []
         while self._waiting and self._waiting[0][0] <= taken:
             subjects.append(self._waiting.popleft()[1])
@@ -40,10 +40,10 @@ class FlowControl:
 
     @property
     def position(self) -> int | None:
-        """How many messages come before the next request; None when there is none."""
+        """How many messages come before the next request; None without a request."""
         return self._waiting[0][0] if self._waiting else None
 
     def forget(self) -> None:
-        """The connection broke: answers may be lost, so what the server repeats counts as new."""
+        """The connection was lost, and answers with it: a repeated request counts as new."""
         self._waiting.clear()
         self._last = b""

@@ -1,4 +1,4 @@
-"""What a push subscription can be told beside what it subscribes to."""
+"""The options of a push subscription, beside the subject and the consumer."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["PushKeywords", "PushOptions"]
 class PushKeywords(TypedDict, total=False):
     """The options, for signatures. The defaults are those of `PushOptions`."""
 
-    #: Do not acknowledge by itself after a callback that returned.
+    #: Do not acknowledge a message when the callback returns.
     manual_ack: bool
-    #: Seconds of silence until the alarm.
+    #: Seconds without a heartbeat until `MissedHeartbeat` is reported.
     alarm_after: float | None
-    #: Messages, and bytes of them, that wait for the reader at most.
+    #: The most messages, and bytes of payload, that may wait for the reader.
     pending_msgs_limit: int
     pending_bytes_limit: int
-    #: Called with errors that no call can raise.
+    #: Called with errors that no call raises.
     on_error: OnError | None
-    #: Where it starts.
+    #: Where the consumer starts in the stream.
     deliver_policy: DeliverPolicy | str | None
-    #: Headers without payloads.
+    #: Deliver headers without payloads.
     headers_only: bool | None
-    #: Seconds without a listener after which the server deletes the consumer.
+    #: The server deletes the consumer after so many seconds without a subscriber.
     inactive_threshold: float | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PushOptions:
-    """Checked when they are given. The words for users are on `JetStream.subscribe`."""
+    """Validated options. `JetStream.subscribe` documents them."""
 
     manual_ack: bool = False
     #: None for three heartbeats.
@@ -59,6 +59,6 @@ class PushOptions:
 
     @property
     def changes(self) -> dict[str, object]:
-        """What they change in the configuration of the consumer."""
+        """The consumer configuration fields that are set by options."""
         fields = ("deliver_policy", "headers_only", "inactive_threshold")
         return {field: value for field in fields if (value := getattr(self, field)) is not None}

@@ -1,8 +1,8 @@
-"""The reading side of a push subscription: messages in order, and what the server says in between.
+"""The reading side of a push subscription: the queue of messages, and the statuses between them.
 
-Statuses never reach the user. Flow control is answered at its place among the messages, when the reader
-gets there, and errors of the server are raised at theirs, or reported where there is a callback. Heartbeats
-are looked at when they arrive: they end the silence and tell of gaps.
+Statuses never reach the user. Flow control requests and errors of the server have a position among the
+messages: when the reader gets there, a request is answered, and an error is raised, or reported if there is a
+callback. Heartbeats are handled when they arrive: they prove that the server is alive, and reveal gaps.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["PushReader"]
 
 _ACK: Final = b"$JS.ACK."
-#: A callback that never awaits lets the loop turn after so many messages.
-_TURN: Final = 256
-#: What the table in `message/status.py` says of pull requests means nothing here.
-_MEANINGLESS: Final = (OnConsume.CONTINUE, OnConsume.PULL, OnConsume.TOO_LARGE)
+#: Messages after which a callback that never awaits yields to the event loop.
+_YIELD_EVERY: Final = 256
+#: Actions of the table in `message/status.py` that apply to pull requests only.
+_PULL_ONLY: Final = (OnConsume.CONTINUE, OnConsume.PULL, OnConsume.TOO_LARGE)
 
 _header = attrgetter("header")
 
 
 class PushReader(Subscription):
-    """Takes what a push consumer delivers. Who the consumer is, and how it ends, is in `subscription.py`."""
+    """Queues what a push consumer delivers. The life of the consumer is in `subscription.py`."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class PushReader(Subscription):
         self._stream = stream
         self._name = ""
         self._options = options
-        #: Tells about an error that no call can raise.
+        #: Reports an error that no call raises.
         self.notify = Reporter(connection, options.on_error).notify
         self._loop = asyncio.get_running_loop()
         self._flow = FlowControl()
-        # Errors of the server, each behind so many messages.
-        self._troubles: deque[tuple[int, Error]] = deque()
+        # Errors of the server, each with the number of messages before it.
+        self._errors: deque[tuple[int, Error]] = deque()
         # A new consumer counts its deliveries from 1.
         self._gaps = Gaps(1)
         self._heartbeat: HeartbeatMonitor | None = None
         self._callback = callback
-        # Whether a thread has taken messages, and did not come back yet.
+        # Whether a thread has taken messages and not yet asked for more.
         self._lent = False
         self._take_config(config)
         super().__init__(
@@ -88,7 +88,7 @@ class PushReader(Subscription):
         self._config = config
         #: Whether messages need no acknowledgement.
         self.settled = config.ack_policy in (AckPolicy.NONE, AckPolicy.FLOW_CONTROL)
-        #: Whether a callback that returned has acknowledged its message.
+        #: Whether a message is acknowledged when the callback returns.
         self.acks_itself = not self._options.manual_ack and not self.settled
 
     # --- reading
@@ -96,8 +96,8 @@ class PushReader(Subscription):
     async def next(self, timeout: float | None = None) -> JetStreamMsg:
         """The next message.
 
-        Raises `Timeout` after `timeout` seconds (by default the connection's `request_timeout`), what the
-        server says is wrong, and `SubscriptionClosed`, or the error that closed it, when no more can come.
+        Raises `Timeout` after `timeout` seconds (by default the connection's `request_timeout`), an error
+        status of the server, and, after the last message, `SubscriptionClosed` or the error that closed it.
         """
         self._check_no_callback()
         seconds = self._connection.options.request_timeout if timeout is None else timeout
@@ -126,9 +126,10 @@ class PushReader(Subscription):
             await self._arrived.wait(None)
 
     async def take(self, limit: int, timeout: float | None) -> list[MsgFrame]:
-        """What waits, up to `limit` messages; none when none came within `timeout` seconds, or at the end.
+        """Up to `limit` queued messages; an empty list after `timeout` seconds without one, or at the end.
 
-        Whoever takes has handled what was taken before: what the server asked in between is answered now.
+        The caller has handled the messages of the call before, so flow control requests after them are
+        answered now.
         """
         deadline = None if timeout is None else self._loop.time() + timeout
         self._lent = False
@@ -144,7 +145,7 @@ class PushReader(Subscription):
             wait = None if deadline is None else deadline - self._loop.time()
             if not await self._arrived.wait(wait) and not self._pending:
                 return []
-        marks = [self._flow.position, self._troubles[0][0] if self._troubles else None]
+        marks = [self._flow.position, self._errors[0][0] if self._errors else None]
         limit = min([limit, len(self._pending), *(mark - self._taken for mark in marks if mark is not None)])
         self._lent = True
         frames = [self._pending.popleft() for _ in range(limit)]
@@ -158,22 +159,22 @@ class PushReader(Subscription):
 
     @property
     def _taken(self) -> int:
-        """How many of the messages that were kept are out of the queue."""
+        """How many messages were taken out of the queue."""
         return self._received - self._dropped - len(self._pending)
 
     def _reach(self) -> None:
-        """The reader is here: answer what the server asks at this place, raise what is wrong from here on."""
+        """Answer the flow control requests, and raise the error, at the position of the reader."""
         if self._flow.position is not None:
             for subject in self._flow.due(self._taken):
                 self._connection.session.outbox.write_control(encode.pub(subject, b"", b""))
-        if self._troubles and self._troubles[0][0] <= self._taken:
-            error = self._troubles.popleft()[1]
+        if self._errors and self._errors[0][0] <= self._taken:
+            error = self._errors.popleft()[1]
             if self._task is None:
                 raise error
             self.notify(error)
 
     def _start(self) -> None:
-        """Call the callback from now on: whoever subscribes holds the subscription before it is called."""
+        """Start the callback, which runs only after `subscribe` has returned the subscription."""
         if self._callback is not None:
             self.hand_to(self._call(self._callback))
 
@@ -196,13 +197,13 @@ class PushReader(Subscription):
             except Exception as error:
                 self.notify(error)
             handled += 1
-            if handled % _TURN == 0:
+            if handled % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Queue messages in order, act on what the server says in between."""
+        """Queue messages in order, and act on the statuses between them."""
         if self._heartbeat is not None:
             self._heartbeat.heard()
         if not any(map(_header, frames)):
@@ -241,8 +242,8 @@ class PushReader(Subscription):
         subject = strange[0].subject.decode("utf-8", "replace")
         self.notify(
             NotJetStreamMessage(
-                f"{len(strange)} messages on {subject!r} did not come from {self._name}, and were left out",
-                hint="Somebody publishes to the deliver subject of the consumer",
+                f"{len(strange)} messages on {subject!r} did not come from {self._name} and were dropped",
+                hint="Another client publishes to the deliver subject of the consumer",
             )
         )
         return kept
@@ -254,7 +255,7 @@ class PushReader(Subscription):
             for gap in self._gaps.delivered(sequences):
                 self._report_gap(gap)
 
-    # --- what the server says in between
+    # --- statuses
 
     def _on_status_frame(self, frame: MsgFrame) -> None:
         try:
@@ -266,12 +267,12 @@ class PushReader(Subscription):
             self._on_heartbeat(status, frame.reply)
         elif status.on_consume is OnConsume.END:
             self._finish(status.error)
-        elif status.on_consume not in _MEANINGLESS:
-            self._troubles.append((self._received - self._dropped, status.error))
+        elif status.on_consume not in _PULL_ONLY:
+            self._errors.append((self._received - self._dropped, status.error))
             self._arrived.wake()
 
     def _on_heartbeat(self, status: Status, reply: bytes) -> None:
-        """A heartbeat; or with a reply the question of flow control."""
+        """A heartbeat, or, with a reply subject, a flow control request."""
         asked = reply
         if status.stalled:
             try:
@@ -292,17 +293,17 @@ class PushReader(Subscription):
     def _report_gap(self, gap: Gap) -> None:
         self.notify(
             MessageGap(
-                f"{gap.received - gap.expected} deliveries of {self._name} did not arrive, from its "
-                f"{gap.expected}. on, before sequence {gap.stream_sequence} of {self._stream}",
+                f"{gap.received - gap.expected} deliveries of {self._name} did not arrive, from delivery "
+                f"{gap.expected} on, before sequence {gap.stream_sequence} of {self._stream}",
                 expected=gap.expected,
                 received=gap.received,
                 stream_sequence=gap.stream_sequence,
-                hint="With acknowledgements they come again after ack_wait; ordered=True repairs it at once",
+                hint="Unacknowledged messages come again after ack_wait; ordered=True repairs gaps at once",
             )
         )
 
     def _finish(self, error: Error) -> None:
-        """No more can come: readers get what is buffered, then the error."""
+        """End: readers get what is queued, then the error."""
         self._leave()
         if self._task is not None:
             self.notify(error)
@@ -313,11 +314,11 @@ class PushReader(Subscription):
         self._connection.session.forget(self)
 
     async def _at_end(self) -> None:
-        """The reader has read everything, and handled it: nothing is acknowledged after this."""
+        """The reader has read and handled everything: nothing is acknowledged after this."""
 
 
 def _is_status(frame: MsgFrame) -> bool:
-    """Whether the server speaks. What comes from a stream can be acknowledged, whatever it looks like."""
+    """Whether it is a status. Messages of a stream can be acknowledged, whatever their headers say."""
     return not frame.data and has_status(frame.header) and not frame.reply.startswith(_ACK)
 
 

@@ -1,7 +1,7 @@
-"""A push subscription: the messages of a push consumer, and what becomes of the consumer.
+"""A push subscription: the public class, and the life of the consumer behind it.
 
-How it is found or created is in `subscribe/workflow.py`, how its messages are read in `reader.py`. Here is
-the rest of its life: alarms, reconnects, and the end.
+`subscribe/workflow.py` finds or creates the consumer, and `reader.py` reads its messages. Here are missed
+heartbeats, reconnects, and the end.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ __all__ = ["PushSubscription"]
 
 #: ADR-15: heartbeats that may be missed before an error is reported.
 _MISSED: Final = 3
-#: Seconds after which a consumer that cannot be found is looked for again: a server that starts finds its
-#: consumers one after the other.
+#: Seconds before a second look for a missing consumer: a starting server restores its consumers one by one.
 _LOOK_AGAIN: Final = 1.0
 
 
@@ -50,15 +49,15 @@ class PushSubscription(PushReader):
         super().__init__(api.connection, stream, config, callback=callback, options=options)
         self._api = api
         self._owned: Owned | None = None
-        # Drained, with messages that are not read yet: the consumer goes when they are.
+        # Drained, with unread messages: the consumer is deleted when they are read.
         self._delete_at_end = False
         self._looking: asyncio.Task[None] | None = None
 
-    # --- what it is
+    # --- properties
 
     @property
     def stream_name(self) -> str:
-        """Name of the stream that it reads."""
+        """Name of the stream."""
         return self._stream
 
     @property
@@ -67,25 +66,25 @@ class PushSubscription(PushReader):
         return self._name
 
     async def consumer_info(self) -> ConsumerInfo:
-        """How the consumer stands. Raises `ConsumerNotFound`."""
+        """The state of the consumer. Raises `ConsumerNotFound`."""
         return await consumers.info(self._api, self._stream, self._name)
 
     def __repr__(self) -> str:
         return f"<PushSubscription {self._stream} > {self._name}>"
 
-    # --- alarms
+    # --- missed heartbeats
 
     def _on_missed_heartbeat(self, allowed: float) -> None:
         self.notify(
             MissedHeartbeat(
                 f"{self._name} of {self._stream} was silent for {allowed:g} s",
-                hint="Nobody leads the consumer, it is gone, or the network loses messages",
+                hint="The consumer has no leader or was deleted, or the network loses messages",
             )
         )
         self._look()
 
     def _look(self) -> None:
-        """See in the background whether the consumer is still there."""
+        """Check in the background whether the consumer still exists."""
         if not self._closed and self._name and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look_for_consumer())
 
@@ -99,17 +98,17 @@ class PushSubscription(PushReader):
                 else:
                     await asyncio.sleep(_LOOK_AGAIN)
             except Error:
-                return  # Nobody knows; the next alarm asks again.
+                return  # Unknown: the next missed heartbeat asks again.
             else:
                 return
 
     def _on_gone(self, cause: Error) -> None:
-        """It is reported. A durable one may be created again; any other one ends with its subscription."""
+        """Report it. A durable may be created again; with an ephemeral one the subscription ends."""
         error = ConsumerDeleted(
-            f"consumer {self._name} of stream {self._stream} is gone: nothing arrives any more",
+            f"consumer {self._name} of stream {self._stream} was deleted: no more messages arrive",
             status=409,
             description="Consumer Deleted",
-            hint="Subscribe again; without durable it goes when nobody listens for inactive_threshold (5 s)",
+            hint="Subscribe again; the server deletes an ephemeral consumer after inactive_threshold (5 s)",
         )
         error.__cause__ = cause
         if self._owned is not None and self._owned.ends_with_us:
@@ -121,11 +120,11 @@ class PushSubscription(PushReader):
     # --- for the session
 
     def disconnected(self) -> None:
-        """Until it is back, silence means nothing, and answers that are under way are lost."""
+        """Flow control answers in flight are lost."""
         self._flow.forget()
 
     def reconnected(self) -> None:
-        """The subscription is restored. The consumer may be gone: one that is not durable goes quickly."""
+        """Look for the consumer: the server deletes an ephemeral one soon after the connection is lost."""
         if self._heartbeat is not None:
             self._heartbeat.heard()
         self._look()
@@ -145,8 +144,8 @@ class PushSubscription(PushReader):
     async def unsubscribe(self) -> None:
         """Stop at once, then delete the consumer if this subscription created it.
 
-        What is buffered can still be read; a callback is not called again, and what it did not get goes back
-        to the server. The consumer of a queue stays: other members may use it. Raises what deleting raises.
+        Queued messages can still be read. A callback is not called again, and its queued messages go back to
+        the server. The consumer of a queue stays: other members may use it. Raises what deleting raises.
         """
         self._stop_watching()
         unread = list(self._pending) if self._task is not None else []
@@ -156,10 +155,10 @@ class PushSubscription(PushReader):
             await self._owned.delete()
 
     async def drain(self) -> None:
-        """Stop without loss: take what is under way, hand it out, then delete the consumer if it created it.
+        """Stop without loss: hand out what is in flight, then delete the consumer if it created it.
 
-        Returns when everything has arrived, and a callback has handled it all. Without a callback the
-        consumer is deleted when the last message was read. Errors of deleting go to the error callback.
+        Returns when everything has arrived and a callback has handled it. Without a callback the consumer is
+        deleted after the last message is read. Errors of deleting go to the error callback.
         Raises `Timeout` after the connection's `drain_timeout`; then the consumer stays.
         """
         if self._closed:
@@ -171,13 +170,13 @@ class PushSubscription(PushReader):
             await self._owned.delete_quietly()
 
     async def _at_end(self) -> None:
-        """The reader has read everything, and handled it: nothing is acknowledged after this."""
+        """The reader has read and handled everything: nothing is acknowledged after this."""
         if self._delete_at_end and self._owned is not None:
             self._delete_at_end = False
             await self._owned.delete_quietly()
 
     def give_back(self, frames: list[MsgFrame]) -> None:
-        """Return to the server what nobody handles."""
+        """Return unhandled messages to the server, for redelivery."""
         give_back(self._connection, self._config.ack_policy, frames)
 
     def _stop_watching(self) -> None:
@@ -186,10 +185,10 @@ class PushSubscription(PushReader):
         if self._looking is not None:
             self._looking.cancel()
 
-    # --- for whoever subscribes
+    # --- for the subscribe workflow
 
     def begin(self, deliver_subject: str, queue: str) -> None:
-        """Subscribe: before the consumer is created, so that it finds somebody. Again, if it moved."""
+        """Subscribe to the deliver subject: before the consumer is created, so that it finds interest."""
         session = self._connection.session
         if self.sid:
             self._leave()
@@ -199,7 +198,7 @@ class PushSubscription(PushReader):
         session.add(self)
 
     def bind(self, info: ConsumerInfo, *, created: bool) -> None:
-        """The consumer is there; when it delivers elsewhere, subscribe there."""
+        """The consumer exists. Subscribe again if it delivers to another subject."""
         self._name = info.name
         self._take_config(info.config)
         if not created:
@@ -221,7 +220,7 @@ class PushSubscription(PushReader):
             )
 
     def abandon(self) -> None:
-        """Nothing came of it."""
+        """Subscribing failed."""
         self._stop_watching()
         self._leave()
         self._close(None)
