@@ -1,12 +1,18 @@
-"""The blocking API is the asynchronous one without `await`: the same names, parameters and words."""
+"""The blocking API is the asynchronous one without `await`: the same names, parameters and docstrings.
+
+Derived methods take parameters and docstrings from the asynchronous ones; those written by hand could differ.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,41 +22,39 @@ from jetspark import blocking, client
 from jetspark.blocking.mirror import WORDS, plain_doc
 from jetspark.core import message as core_message
 from jetspark.core import subscription
-from jetspark.jetstream import advisories as advisory
-from jetspark.jetstream import consumer, context, stream
-from jetspark.jetstream.message import delivered as message
+from jetspark.jetstream import advisories, consumer, context, stream
+from jetspark.jetstream.message import delivered
 from jetspark.jetstream.ordered import pull as ordered
-from jetspark.jetstream.publish import atomic as batch
-from jetspark.jetstream.publish import publisher
-from jetspark.jetstream.pull import iterate as consuming
+from jetspark.jetstream.publish import atomic, publisher
+from jetspark.jetstream.pull import iterate
 from jetspark.jetstream.push import subscription as push
-from jetspark.jetstream.subscribe import pull as pull_subscribe
+from jetspark.jetstream.subscribe import pull as pull_subscription
 
 PAIRS: dict[type, type] = {
     client.Connection: blocking.Connection,
     subscription.Subscription: blocking.Subscription,
     core_message.Msg: blocking.Msg,
-    message.JetStreamMsg: blocking.JetStreamMsg,
-    message.Batch: blocking.Batch,
+    delivered.JetStreamMsg: blocking.JetStreamMsg,
+    delivered.Batch: blocking.Batch,
     context.JetStream: blocking.JetStream,
     stream.Stream: blocking.Stream,
     consumer.Consumer: blocking.Consumer,
     ordered.OrderedConsumer: blocking.OrderedConsumer,
-    consuming.Messages: blocking.Messages,
-    consuming.Consuming: blocking.Consuming,
+    iterate.Messages: blocking.Messages,
+    iterate.Consuming: blocking.Consuming,
     publisher.Publisher: blocking.Publisher,
-    batch.AtomicBatch: blocking.AtomicBatch,
-    advisory.Advisories: blocking.Advisories,
+    atomic.AtomicBatch: blocking.AtomicBatch,
+    advisories.Advisories: blocking.Advisories,
     push.PushSubscription: blocking.PushSubscription,
-    pull_subscribe.PullSubscription: blocking.PullSubscription,
+    pull_subscription.PullSubscription: blocking.PullSubscription,
 }
 
-_LOOP = "belongs to the loop: for the layers above, not for users"
-_RECEIVER = "the session calls it, in the loop"
-_THREADS = "for readers that hand messages on in a thread, as the blocking API does"
+_LOOP = "runs in the loop; for the layers above, not for users"
+_RECEIVER = "the session calls it in the loop"
+_THREADS = "the blocking API calls it to hand messages to a thread"
 _ATTRIBUTE = "a plain attribute of the asynchronous class"
 
-# Every public name that only one side has: of which class, and why.
+# The public names that only one side has: why, and of which class.
 DIFFERENCES: dict[str, dict[type, str]] = {
     _LOOP: {
         client.Connection: "open report frame drain_subscriptions",
@@ -63,12 +67,12 @@ DIFFERENCES: dict[str, dict[type, str]] = {
         push.PushSubscription: (
             "cancel closed deliver disconnected end join publish_refused reconnected remaining"
         ),
-        advisory.Advisories: "end take",
+        advisories.Advisories: "end take",
     },
     _THREADS: {
         subscription.Subscription: "hand_to take",
         push.PushSubscription: "give_back hand_to take",
-        consuming.Messages: "notify put_back take",
+        iterate.Messages: "notify put_back take",
         publisher.Publisher: "frame",
     },
     _ATTRIBUTE: {
@@ -77,8 +81,10 @@ DIFFERENCES: dict[str, dict[type, str]] = {
     },
     "the steps of `subscribe`": {push.PushSubscription: "abandon begin bind"},
     "starts the thread of the callback": {blocking.Subscription: "open", blocking.PushSubscription: "open"},
-    "ends the handing out, when the connection closes": {blocking.Messages: "halt"},
+    "stops returning messages when the connection closes": {blocking.Messages: "halt"},
 }
+
+PACKAGE = Path(jetspark.__file__).parent
 
 DUNDERS = {
     "__aenter__": "__enter__",
@@ -91,11 +97,11 @@ DUNDERS = {
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> None:
-    """Nothing is started here: there are many tests, and they only look."""
+    """Replace the check for leftovers: these many tests start nothing."""
 
 
 def public_names(cls: type) -> set[str]:
-    """What users can call or read: from the class and from its bases in jetspark."""
+    """Return the names that users can call or read, of the class and of its bases in jetspark."""
     ours = [base for base in cls.__mro__ if base.__module__.startswith("jetspark")]
     return {
         name
@@ -146,7 +152,7 @@ def test_names_are_the_same(asynchronous: type) -> None:
 
 
 @pytest.mark.parametrize("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
-def test_what_can_be_entered_iterated_and_counted_is_the_same(asynchronous: type) -> None:
+def test_context_managers_iterators_and_lengths_are_the_same(asynchronous: type) -> None:
     expected = {plain for name, plain in DUNDERS.items() if hasattr(asynchronous, name)}
     found = {name for name in DUNDERS.values() if hasattr(PAIRS[asynchronous], name)}
     assert found - set(dir(list)) == expected - set(dir(list))
@@ -165,7 +171,7 @@ def test_connect_takes_the_same_parameters() -> None:
 
 
 def parameters(function: Any) -> list[tuple[Any, ...]]:
-    """Names, kinds, defaults and annotations; the messages that functions are given are of the own side."""
+    """Return names, kinds, defaults and annotations of the parameters."""
     return [
         (parameter.name, parameter.kind, parameter.default, parameter.annotation)
         for parameter in inspect.signature(function).parameters.values()
@@ -189,16 +195,40 @@ def test_results_are_the_same_without_await(asynchronous: type, plain: type, nam
 
 
 @pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
-def test_words_are_the_same(asynchronous: type, plain: type, name: str) -> None:
+def test_docstrings_are_the_same(asynchronous: type, plain: type, name: str) -> None:
     assert getattr(plain, name).__doc__
     assert getattr(plain, name).__doc__ == plain_doc(getattr(asynchronous, name).__doc__)
 
 
 @pytest.mark.parametrize("words", [words for words, _ in WORDS])
-def test_every_entry_of_the_dictionary_is_needed(words: str) -> None:
+def test_every_replaced_word_is_needed(words: str) -> None:
     texts = [getattr(asynchronous, name).__doc__ or "" for asynchronous, _, name in shared()]
     texts += [value.__doc__ or "" for value in (*PAIRS, jetspark.connect, jetspark.ack_all)]
     assert any(words in text for text in texts)
+
+
+@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+def test_a_method_is_derived_from_the_method_of_its_own_name(
+    asynchronous: type, plain: type, name: str
+) -> None:
+    if not isinstance(member := getattr(plain, name), property):
+        assert member.__name__ == name
+
+
+def test_methods_that_only_delegate_are_derived() -> None:
+    """`calls`, `iterates` and `makes` replace a method whose body is one call of its asynchronous twin."""
+    by_hand = [
+        f"{cls.name}.{method.name}"
+        for module in blocking_modules()
+        for cls in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(cls, ast.ClassDef)
+        for method in cls.body
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
+        if re.fullmatch(
+            rf"(return )?self\._bridge\.run\(self\._inner\.{method.name}\(.*\)\)", ast.unparse(method.body)
+        )
+    ]
+    assert by_hand == []
 
 
 def documented() -> Iterator[tuple[str, str]]:
@@ -211,22 +241,36 @@ def documented() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "text"), list(documented()))
-def test_no_blocking_docstring_speaks_of_asyncio(name: str, text: str) -> None:
+def test_no_blocking_docstring_mentions_asyncio(name: str, text: str) -> None:
     assert text
     found = re.findall(r"\b(?:a?sync\w*|await\w*|coroutines?|tasks?|turn|event loop)\b", text.lower())
     assert [word for word in found if word not in ("ack_sync",)] == []
 
 
-def test_no_text_is_written_twice() -> None:
+def test_no_docstring_is_written_twice() -> None:
     """Methods of blocking classes take their docstrings from the asynchronous ones."""
-    modules = [
-        importlib.import_module(f"jetspark.blocking.{found.name}")
-        for found in pkgutil.iter_modules(blocking.__path__)
-    ]
-    sources = "".join(inspect.getsource(module) for module in modules)
+    sources = "".join(inspect.getsource(module) for module in blocking_modules())
     repeated = [
         f"{asynchronous.__name__}.{name}"
         for asynchronous, _, name in shared()
         if (text := getattr(asynchronous, name).__doc__) and f'"""{text.splitlines()[0]}' in sources
     ]
     assert repeated == []
+
+
+def blocking_modules() -> list[ModuleType]:
+    return [
+        importlib.import_module(f"jetspark.blocking.{found.name}")
+        for found in pkgutil.iter_modules(blocking.__path__)
+    ]
+
+
+def test_module_docstrings_name_files_that_exist() -> None:
+    named = [
+        path
+        for module in blocking_modules()
+        for sentence in re.findall(r"Twin of ([^.]*\.py`(?: and `[^`]*`)?)", module.__doc__ or "")
+        for path in re.findall(r"`([^`]*)`", sentence)
+    ]
+    assert len(named) >= 12
+    assert [path for path in named if not (PACKAGE / path).is_file()] == []
