@@ -18,7 +18,7 @@ LAST_LINES = {
     "all_or_nothing": "still 2 entries",
     "blocking": "iterated 4",
     "classic_fetch": (
-        "no message of ORDERS > billing within 0.5 s. Nothing is there to deliver, or max_ack_pending "
+        "no message of ORDERS > billing within 0.5 s. No message is available, or max_ack_pending "
         "messages wait for acknowledgement"
     ),
     "consume_with_a_handler": "handled 20 of 20",

@@ -1,1 +1,12 @@
-"""pull."""
+"""Pulling messages from a consumer, in reading order:
+
+- `options`: the options of `messages` and `consume`, their defaults and limits. Pure.
+- `request`: targets, requests, inboxes, statuses, left-over messages: shared by everything that pulls.
+- `fetch`: one request, returned as a batch.
+- `accounting`: how much to ask for, and when. Pure.
+- `buffer`: the pull buffer, which refills itself.
+- `iterate`: `Messages` and `Consuming`, through which users read the buffer.
+
+Each imports only those above it, and `api`, `message`, `model` and `on_error` of JetStream. `Consumer`, the
+handle with these methods, is in `jetstream/consumer.py`.
+"""

@@ -13,13 +13,13 @@ from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, MissedHear
 from jetspark.jetstream.api import API
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.manage.ownership import Ownership
 from jetspark.jetstream.message.delivered import give_back
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.push.gaps import Gaps
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.reader import PushReader
-from jetspark.jetstream.subscribe.ownership import Owned
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_queue
 
@@ -48,7 +48,7 @@ class PushSubscription(PushReader):
     ) -> None:
         super().__init__(api.connection, stream, config, callback=callback, options=options)
         self._api = api
-        self._owned: Owned | None = None
+        self._ownership: Ownership | None = None
         # Drained, with unread messages: the consumer is deleted when they are read.
         self._delete_at_end = False
         self._looking: asyncio.Task[None] | None = None
@@ -111,8 +111,8 @@ class PushSubscription(PushReader):
             hint="Subscribe again; the server deletes an ephemeral consumer after inactive_threshold (5 s)",
         )
         error.__cause__ = cause
-        if self._owned is not None and self._owned.ends_with_us:
-            self._owned.forget()
+        if self._ownership is not None and self._ownership.ends_with_us:
+            self._ownership.forget()
             self._finish(error)
         else:
             self.notify(error)
@@ -151,8 +151,8 @@ class PushSubscription(PushReader):
         unread = list(self._pending) if self._task is not None else []
         await super().unsubscribe()
         self.give_back(unread)
-        if self._owned is not None:
-            await self._owned.delete()
+        if self._ownership is not None:
+            await self._ownership.delete()
 
     async def drain(self) -> None:
         """Stop without loss: hand out what is in flight, then delete the consumer if it created it.
@@ -166,14 +166,14 @@ class PushSubscription(PushReader):
         await super().drain()
         if self._task is None and (self._pending or self._lent):
             self._delete_at_end = True
-        elif self._owned is not None:
-            await self._owned.delete_quietly()
+        elif self._ownership is not None:
+            await self._ownership.delete_quietly()
 
     async def _at_end(self) -> None:
         """The reader has read and handled everything: nothing is acknowledged after this."""
-        if self._delete_at_end and self._owned is not None:
+        if self._delete_at_end and self._ownership is not None:
             self._delete_at_end = False
-            await self._owned.delete_quietly()
+            await self._ownership.delete_quietly()
 
     def give_back(self, frames: list[MsgFrame]) -> None:
         """Return unhandled messages to the server, for redelivery."""
@@ -205,7 +205,7 @@ class PushSubscription(PushReader):
             self._gaps = Gaps(None)
         if (info.config.deliver_subject or "") != self.subject:
             self.begin(info.config.deliver_subject or "", info.config.deliver_group or "")
-        self._owned = Owned(self._api, info, created=created, notify=self.notify)
+        self._ownership = Ownership(self._api, info, created=created, notify=self.notify)
         self._watch()
         self._start()
 

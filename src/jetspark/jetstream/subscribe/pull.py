@@ -1,30 +1,32 @@
-"""A pull subscription of the classic API: `fetch`, which raises `Timeout` when nothing came."""
+"""A pull subscription of the classic API: `fetch`, which raises `Timeout` when no message came.
+
+It counts the fetches that wait, ends them, and returns messages that no fetch handed out to the server. How
+one fetch works is in `classic_fetch.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.manage.ownership import Ownership
 from jetspark.jetstream.message.delivered import Batch
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.on_error import Reporter
 from jetspark.jetstream.pull.request import Leftover, PullTarget
 from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch, FetchOne
-from jetspark.jetstream.subscribe.ownership import Owned
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.api import API
 
 __all__ = ["PullSubscription"]
 
 
 class PullSubscription:
-    """What `js.pull_subscribe` returns."""
+    """A subscription to a pull consumer. Made by `js.pull_subscribe`."""
 
     def __init__(self, api: API, stream: str, name: str, info: ConsumerInfo | None, *, created: bool) -> None:
         self._api = api
@@ -32,13 +34,13 @@ class PullSubscription:
         self._name = name
         policy = AckPolicy.EXPLICIT if info is None else info.config.ack_policy
         self._target = PullTarget.of(api, stream, name, policy)
-        self._owned: Owned | None = None
+        self._ownership: Ownership | None = None
         if info is not None:
             notify = Reporter(api.connection, None).notify
-            self._owned = Owned(api, info, created=created, notify=notify)
+            self._ownership = Ownership(api, info, created=created, notify=notify)
         self._leftover = Leftover()
         self._one = FetchOne(self._target, self._leftover)
-        # How many fetches wait, and who is told when one has ended.
+        # How many fetches wait, and the signal that one has ended.
         self._fetching = 0
         self._fetched = Signal()
         self._running: set[ClassicFetch] = set()
@@ -46,38 +48,39 @@ class PullSubscription:
 
     @property
     def stream_name(self) -> str:
-        """Name of the stream that it reads."""
+        """Name of the stream."""
         return self._stream
 
     @property
     def consumer_name(self) -> str:
-        """Name of the consumer behind it."""
+        """Name of the consumer."""
         return self._name
 
     @property
     def active(self) -> bool:
-        """Whether one can still fetch."""
+        """Whether `fetch` can still be called."""
         return not self._closed
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that fetches left behind when they were cancelled; the next fetch hands them out."""
+        """Messages that cancelled fetches left over; the next fetch returns them."""
         return len(self._leftover.frames)
 
     async def consumer_info(self) -> ConsumerInfo:
-        """How the consumer stands. Raises `ConsumerNotFound`."""
+        """State and configuration of the consumer. Raises `ConsumerNotFound`."""
         return await consumers.info(self._api, self._stream, self._name)
 
     def __repr__(self) -> str:
         return f"<PullSubscription {self._stream} > {self._name}>"
 
     async def fetch(self, batch: int = 1, timeout: float = 5.0) -> Batch:
-        """Up to `batch` messages: those that are there, else what comes within `timeout` seconds.
+        """Up to `batch` messages: those that are available, else those that come within `timeout` seconds.
 
-        Returns as soon as all are there, at the latest after `timeout` with those that came; the error that
-        ended it early is `batch.error`. When nothing came, it raises: `Timeout`, or what the server says,
-        such as `ExceededLimit`, `BadRequest`, `ConsumerDeleted`, `LeadershipChanged`, `NoResponders`. A
-        connection that breaks is waited for. What a cancelled fetch had received comes with the next one.
+        Returns as soon as it has all of them, at the latest after `timeout` with those that came; an error
+        that ended it early is `batch.error`. Without any message it raises `Timeout`, or the error of the
+        server, such as `ExceededLimit`, `BadRequest`, `ConsumerDeleted`, `LeadershipChanged`,
+        `NoResponders`. It waits for a broken connection to come back. The next fetch returns the messages
+        that a cancelled one had received.
         """
         _check(batch, timeout)
         self._check_open()
@@ -119,7 +122,7 @@ class PullSubscription:
             return Batch(self._target.messages(frames), error)
         raise error or Timeout(
             f"no message of {self._stream} > {self._name} within {timeout} s",
-            hint="Nothing is there to deliver, or max_ack_pending messages wait for acknowledgement",
+            hint="No message is available, or max_ack_pending messages wait for acknowledgement",
         )
 
     # --- ending
@@ -127,15 +130,15 @@ class PullSubscription:
     async def unsubscribe(self) -> None:
         """Stop at once, then delete the consumer if this subscription created it.
 
-        Fetches that wait raise `SubscriptionClosed`; what nobody got goes back to the server. Raises what
-        deleting raises.
+        Waiting fetches raise `SubscriptionClosed`; messages that no fetch returned go back to the server.
+        Raises the errors of deleting.
         """
         await self._end()
-        if self._owned is not None:
-            await self._owned.delete()
+        if self._ownership is not None:
+            await self._ownership.delete()
 
     async def drain(self) -> None:
-        """Let the fetches that wait finish, then delete the consumer if this subscription created it.
+        """Let waiting fetches finish, then delete the consumer if this subscription created it.
 
         Errors of deleting go to the error callback. Raises `Timeout` after the connection's `drain_timeout`.
         """
@@ -147,8 +150,8 @@ class PullSubscription:
         await self._end()
         if not finished:
             raise Timeout(f"a fetch did not end within {seconds} s", hint="Raise drain_timeout")
-        if self._owned is not None:
-            await self._owned.delete_quietly()
+        if self._ownership is not None:
+            await self._ownership.delete_quietly()
 
     async def __aenter__(self) -> Self:
         return self
@@ -157,7 +160,7 @@ class PullSubscription:
         await self.unsubscribe()
 
     async def _end(self) -> None:
-        """End the fetches that wait, and return to the server what nobody got."""
+        """End waiting fetches, and return left-over messages to the server."""
         self._closed = True
         for fetch in list(self._running):
             fetch.end(self._refusal())
@@ -168,7 +171,7 @@ class PullSubscription:
         self._target.give_back(frames)
 
     async def _wait_for_fetches(self, timeout: float) -> bool:
-        """Whether all have ended in time."""
+        """Wait for all fetches to end. False when `timeout` seconds passed first."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while self._fetching and await self._fetched.wait(deadline - loop.time()):

@@ -1,7 +1,7 @@
-"""The way to a subscription: find the stream, look for the consumer, check it, or create it.
+"""How a subscription is made: find the stream, look up the consumer, check it, or create it.
 
-The rules are in `rules.py`; here is the order in which the server is asked. A push subscription
-subscribes before its consumer is created: interest is how the server knows that a durable one is in use.
+The rules are in `rules.py`; here is the order of the requests. A push subscription subscribes before it
+creates its consumer: the server knows by the interest that a durable consumer is in use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["pull_subscribe", "subscribe", "subscribe_ordered"]
 async def subscribe(
     api: API, asked: Asked, callback: Handler | None, options: PushOptions
 ) -> PushSubscription:
-    """Subscribe to a push consumer, which is created if it is not there and may be."""
+    """Subscribe to a push consumer; create it if it does not exist, unless `asked.bound`."""
     stream = asked.stream or await _find_stream(api, asked.subject)
     info = await _look_up(api, stream, asked)
     config = to_create(asked, api.connection.new_inbox()) if info is None else info.config
@@ -64,12 +64,12 @@ async def subscribe_ordered(
 
 
 async def pull_subscribe(api: API, asked: Asked) -> PullSubscription:
-    """Subscribe to a pull consumer, which is created if it is not there and may be."""
+    """Subscribe to a pull consumer; create it if it does not exist, unless `asked.bound`."""
     stream = asked.stream or await _find_stream(api, asked.subject)
     info: ConsumerInfo | None = None
     created = False
     if asked.bound:
-        # Whoever may only pull cannot look it up, and pulls all the same.
+        # An account that may only pull cannot look it up, and can pull all the same.
         with suppress(Error):
             info = await consumers.info(api, stream, asked.name)
     else:
@@ -86,7 +86,7 @@ async def _find_stream(api: API, subject: str) -> str:
 
 
 async def _look_up(api: API, stream: str, asked: Asked) -> ConsumerInfo | None:
-    """The consumer, if there is one and it fits; None when it is to be created."""
+    """The consumer, if it exists and matches; None when it has to be created."""
     if not asked.name:
         return None
     try:
@@ -100,7 +100,7 @@ async def _look_up(api: API, stream: str, asked: Asked) -> ConsumerInfo | None:
 
 
 async def _create(api: API, stream: str, asked: Asked, config: ConsumerConfig) -> tuple[ConsumerInfo, bool]:
-    """Create the consumer; or take the one that somebody else has created meanwhile, if it fits."""
+    """Create the consumer, or use one that another client has created meanwhile, if it matches."""
     creating = asyncio.create_task(consumers.create(api, stream, config))
     try:
         return await asyncio.shield(creating), True
@@ -110,14 +110,14 @@ async def _create(api: API, stream: str, asked: Asked, config: ConsumerConfig) -
         return info, False
     except asyncio.CancelledError:
         if config.durable_name:
-            creating.cancel()  # If it is there all the same, whoever subscribes next takes it.
+            creating.cancel()  # If it was created all the same, the next subscription uses it.
         else:
             _undoing.add(task := asyncio.create_task(_undo(api, stream, creating)))
             task.add_done_callback(_undoing.discard)
         raise
 
 
-#: What was created for somebody who does not want it any more, until it is deleted.
+#: Deletions of consumers whose subscriber was cancelled.
 _undoing: set[asyncio.Task[None]] = set()
 
 

@@ -1,8 +1,8 @@
-"""The consumer behind a subscription, and whether it goes when the subscription does.
+"""Ownership: whether a subscription deletes its consumer at the end.
 
-A subscription deletes the consumer that it created, and no other. One exception: the consumer of a queue
-stays, whoever created it. Its members come and go, and none can know that it is the last one; the first
-to leave would take the messages, and the place in the stream, from all others.
+A subscription deletes the consumer that it created, and no other. The consumer of a queue always stays: no
+member can know that it is the last one, and the first to leave would take the messages, and the position in
+the stream, from all others.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.model.info import ConsumerInfo
 
-__all__ = ["Owned"]
+__all__ = ["Ownership"]
 
 
-class Owned:
-    """Deletes a consumer at the end, if there is something to delete."""
+class Ownership:
+    """The consumer of a subscription, deleted at the end if the subscription created it."""
 
     def __init__(
         self, api: API, info: ConsumerInfo, *, created: bool, notify: Callable[[Exception], None]
@@ -28,32 +28,32 @@ class Owned:
         self._name = info.name
         self._durable = bool(info.config.durable_name)
         self._notify = notify
-        #: Whether it goes with the subscription.
+        #: Whether the subscription deletes it.
         self.ours = created and not info.config.deliver_group
         if self.ours:
             api.connection.at_drain.add(self.delete_quietly)
 
     @property
     def ends_with_us(self) -> bool:
-        """Whether nobody can bring it back: it has neither been there before nor a name that stays."""
+        """Whether it exists for this subscription only: created by it, and not durable."""
         return self.ours and not self._durable
 
     def forget(self) -> None:
-        """There is nothing to delete any more."""
+        """Do not delete it: it no longer exists."""
         self.ours = False
         self._api.connection.at_drain.discard(self.delete_quietly)
 
     async def delete(self) -> None:
-        """Delete it. Raises what the server says; then it can be tried again."""
+        """Delete it. Raises the error of the server; then the caller may try again."""
         if not self.ours:
             return
         if self._api.connection.closed and not self._durable:
-            return  # The server does it by itself when nobody listens.
+            return  # The server deletes it when nothing subscribes.
         await consumers.delete(self._api, self._stream, self._name, while_draining=True)
         self.forget()
 
     async def delete_quietly(self) -> None:
-        """Delete it; an error is reported, and it is not tried again."""
+        """Delete it; an error is reported, not raised, and there is no second attempt."""
         try:
             await self.delete()
         except Error as error:
