@@ -48,7 +48,6 @@ PURE = (
     "jetspark.jetstream.pull.accounting",
     "jetspark.jetstream.pull.options",
     "jetspark.jetstream.message.status",
-    "jetspark.jetstream.read.stream_range",
     "jetspark.jetstream.subscribe.rules",
     "jetspark.logs.agent.split",
     "jetspark.logs.format.message",

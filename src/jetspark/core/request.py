@@ -11,6 +11,7 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.wire import MsgFrame
+from jetspark.wire.headers import NO_RESPONDERS
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -19,7 +20,6 @@ __all__ = ["Requests"]
 
 #: How the server's own answer begins when nobody subscribed. Compared, not parsed: anybody may answer,
 #: and with anything.
-_NO_RESPONDERS = b"NATS/1.0 503"
 
 
 class Requests(Receiver):
@@ -61,7 +61,7 @@ class Requests(Receiver):
             subject, future = self._waiting.pop(frame.subject[start:], ("", None))
             if future is None or future.done():
                 continue
-            if not frame.data and frame.header.startswith(_NO_RESPONDERS):
+            if not frame.data and frame.header.startswith(NO_RESPONDERS):
                 future.set_exception(
                     NoResponders(
                         f"nobody listens on {subject!r}", hint="Is the service running, and in this account?"

@@ -6,7 +6,6 @@ listens, or while the connection is down, is not heard. A stream can capture the
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Self
@@ -16,6 +15,7 @@ from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionLost, Error, RemoteProtocolError, SlowConsumer, UsageError
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, AdvisoryKind, parse_advisory
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_name
 
@@ -146,11 +146,10 @@ class Advisories:
 
     async def _subscribed(self) -> None:
         """Return when nothing is missed any more, whoever causes it."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._connection.options.request_timeout
+        backoff = Backoff(self._connection.options.request_timeout)
         while True:
             try:
-                return await self._connection.flush(deadline - loop.time())
+                return await self._connection.flush(backoff.left)
             except ConnectionLost:
                 continue
 

@@ -12,7 +12,7 @@ from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.wire import MsgFrame, encode
-from jetspark.wire.headers import has_status
+from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Inbox(Receiver):
             if not frames:
                 return
         first = frames[0]
-        if not first.data and has_status(first.header) and first.header.startswith(b"NATS/1.0 503"):
+        if not first.data and first.header.startswith(NO_RESPONDERS):
             self._fail(NoResponders(f"nobody listens on {self._asked!r}"))
             return
         self._frames += frames

@@ -13,7 +13,15 @@ from typing import TypeAlias
 
 from jetspark.errors import RemoteProtocolError, UsageError
 
-__all__ = ["NO_HEADERS", "Headers", "HeadersLike", "encode_headers", "has_status", "parse_status"]
+__all__ = [
+    "NO_HEADERS",
+    "NO_RESPONDERS",
+    "Headers",
+    "HeadersLike",
+    "encode_headers",
+    "has_status",
+    "parse_status",
+]
 
 _VERSION = b"NATS/1.0"
 # Printable ASCII without the colon and the space: what every NATS client can read.
@@ -116,6 +124,8 @@ class Headers(Mapping[str, str]):
         return f"Headers({items!r}{status})"
 
 
+#: How the server begins the answer to a request that has no subscriber.
+NO_RESPONDERS = b"NATS/1.0 503"
 #: What messages without a header block share.
 NO_HEADERS = Headers()
 

@@ -19,7 +19,7 @@ from jetspark.errors import (
     ServerShutdown,
     StatusError,
 )
-from jetspark.jetstream.message.status import OnConsume, OnFetch, classify, is_status
+from jetspark.jetstream.message.status import OnConsume, OnDirectGet, OnFetch, classify, is_status
 from jetspark.wire import MsgFrame
 
 ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [
@@ -150,3 +150,18 @@ def test_what_can_be_acknowledged_is_a_message_of_a_user() -> None:
     # Anybody may publish such a header block into a stream; it must not end the consumers of it.
     reply = b"$JS.ACK.S.C.1.1.1.1700000000000000000.0"
     assert not is_status(frame(block("409 Consumer Deleted"), reply=reply))
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("204 EOB", OnDirectGet.END),
+        ("404 No Results", OnDirectGet.NOT_FOUND),
+        ("404 Message Not Found", OnDirectGet.NOT_FOUND),
+        ("408 Empty Request", OnDirectGet.ERROR),
+        ("413 Too Many Results", OnDirectGet.ERROR),
+        ("499 Something Newer", OnDirectGet.ERROR),
+    ],
+)
+def test_what_a_status_means_for_a_direct_get(line: str, outcome: OnDirectGet) -> None:
+    assert classify(block(line)).on_direct_get is outcome

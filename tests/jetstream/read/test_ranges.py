@@ -17,8 +17,7 @@ from jetspark import APIError, ConsumerConfig, DataLoss, StreamConfig, StreamNot
 from jetspark.arrow import record_batch
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.read.lookup import first_at
-from jetspark.jetstream.read.ranges import Chunk, read_range, reads_direct
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads_direct
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 from tests.support.consuming import until

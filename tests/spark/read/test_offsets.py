@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors import UsageError
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.read.offsets import Offset, StreamOffset, ranges_between
 
 CREATED = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.read.planning import Backlog, Limits, admit, split_ranges
 
 CREATED = datetime(2026, 1, 31, tzinfo=UTC)

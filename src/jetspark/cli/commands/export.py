@@ -26,8 +26,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
-from jetspark.jetstream.read.ranges import Chunk, read_range, reads_direct, stream_info
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads_direct, stream_info
 
 app = single()
 

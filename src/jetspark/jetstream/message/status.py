@@ -1,7 +1,8 @@
-"""ONE table: what a status line means for a fetch, for a consume that goes on, for a push subscription.
+"""The table of statuses: what each means for a fetch, a consume, a push subscription and a direct get.
 
-A status is a message with an empty payload and a status line, written by the server (ADR-37). Texts
-are compared here, without case and by substring, and nowhere else. No I/O, no clock.
+A status is a message with an empty payload and a status line, written by the server (ADR-37, for direct gets
+ADR-31). No other module compares codes or texts; texts are compared without case and by substring. No I/O,
+no clock. The one exception is `wire.headers.NO_RESPONDERS`, which requests below JetStream need.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from jetspark.errors import (
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers, has_status
 
-__all__ = ["OnConsume", "OnFetch", "Status", "classify", "is_status"]
+__all__ = ["OnConsume", "OnDirectGet", "OnFetch", "Status", "classify", "is_status"]
 
 
 class OnFetch(enum.Enum):
@@ -57,21 +58,34 @@ class OnConsume(enum.Enum):
     END = enum.auto()
 
 
+class OnDirectGet(enum.Enum):
+    """What a status does to a direct get."""
+
+    #: The batch is complete.
+    END = enum.auto()
+    #: No message, or no further message, matches.
+    NOT_FOUND = enum.auto()
+    ERROR = enum.auto()
+
+
 class _Row(NamedTuple):
     code: int
     text: str
-    error: type[StatusError]
+    error: type[StatusError | NoResponders]
     on_fetch: OnFetch
     on_consume: OnConsume
     hint: str | None = None
+    on_direct_get: OnDirectGet = OnDirectGet.ERROR
 
 
-_SILENT = StatusError  # never raised: these are no errors
+_SILENT = StatusError  # never raised: these are not errors
 
 _TABLE: Final = (
     _Row(100, "", _SILENT, OnFetch.CONTINUE, OnConsume.CONTINUE),
+    _Row(204, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF, None, OnDirectGet.END),
     _Row(400, "", BadRequest, OnFetch.ERROR, OnConsume.END),
-    _Row(404, "", _SILENT, OnFetch.END, OnConsume.PULL),
+    _Row(404, "", _SILENT, OnFetch.END, OnConsume.PULL, None, OnDirectGet.NOT_FOUND),
+    # For a pull this is the end of its time; for a direct get, a request that the server does not take.
     _Row(408, "", _SILENT, OnFetch.END, OnConsume.PULL),
     _Row(409, "message size exceeds maxbytes", _SILENT, OnFetch.END, OnConsume.TOO_LARGE),
     _Row(409, "batch completed", _SILENT, OnFetch.END, OnConsume.PULL),
@@ -99,7 +113,23 @@ _TABLE: Final = (
         "Ask for less, or raise max_batch, max_expires, max_bytes or max_waiting of the consumer",
     ),
     _Row(412, "", StatusError, OnFetch.ERROR, OnConsume.END),
+    _Row(
+        413,
+        "",
+        StatusError,
+        OnFetch.ERROR,
+        OnConsume.BACK_OFF,
+        "Too many subjects match: at most 1024 are read at a time. Ask for fewer of them",
+    ),
     _Row(423, "", PinIdMismatch, OnFetch.ERROR, OnConsume.UNPIN),
+    _Row(
+        503,
+        "",
+        NoResponders,
+        OnFetch.ERROR,
+        OnConsume.BACK_OFF,
+        "Check the names, `domain`, and whether the cluster has a leader",
+    ),
 )
 
 
@@ -120,6 +150,7 @@ class Status(NamedTuple):
     last_stream: int | None = None
     #: The flow control subject that it waits for, in the heartbeats of one that does.
     stalled: str | None = None
+    on_direct_get: OnDirectGet = OnDirectGet.ERROR
 
     def fetch_error(self, received: int) -> Error | None:
         """The error that ends a fetch with so many messages; None when this status is not an error for it."""
@@ -137,26 +168,26 @@ def is_status(frame: MsgFrame) -> bool:
 
 
 def classify(header: bytes) -> Status:
-    """What the status in a header block means. Raises `RemoteProtocolError` when it is none."""
+    """What the status in a header block means. Raises `RemoteProtocolError` for an invalid block."""
     headers = Headers.parse(header)
     code, description = headers.status or 0, headers.description
     pending = _number(headers.get("Nats-Pending-Messages")), _number(headers.get("Nats-Pending-Bytes"))
-    if code == 503:
-        error: Error = NoResponders(
-            "no consumer answers: it is gone, or nobody leads it at the moment",
-            hint="Check the names, `domain`, and whether the cluster has a leader",
-        )
-        return Status(code, description, OnFetch.ERROR, OnConsume.BACK_OFF, error, *pending)
     lower = description.lower()
     for row in _TABLE:
         if row.code == code and row.text in lower:
             break
     else:
         row = _Row(code, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF)
-    error = row.error(status=code, description=description, hint=row.hint)
+    error: Error
+    if issubclass(row.error, StatusError):
+        error = row.error(status=code, description=description, hint=row.hint)
+    else:
+        error = row.error("no consumer answers: it is deleted, or has no leader now", hint=row.hint)
     last = _number(headers.get("Nats-Last-Consumer")), _number(headers.get("Nats-Last-Stream"))
     stalled = headers.get("Nats-Consumer-Stalled")
-    return Status(code, description, row.on_fetch, row.on_consume, error, *pending, *last, stalled)
+    return Status(
+        code, description, row.on_fetch, row.on_consume, error, *pending, *last, stalled, row.on_direct_get
+    )
 
 
 def _number(text: str | None) -> int | None:

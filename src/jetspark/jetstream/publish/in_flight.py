@@ -37,6 +37,7 @@ from jetspark.jetstream.publish.attempts import find_permanent_reason, is_tempor
 from jetspark.jetstream.publish.headers import stored_before_headers
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, encode
+from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ _WRITE_SIZE: Final = 32 * 1024
 #: Bytes in the outbox at which sending stops until it has drained, and seconds between looks at it.
 _OUTBOX_FULL: Final = 4 * 1024 * 1024
 _OUTBOX_POLL: Final = 0.005
-_NO_RESPONDERS: Final = b"NATS/1.0 503"
 
 
 class InFlight(Receiver):
@@ -191,7 +191,7 @@ class InFlight(Receiver):
             try:
                 ack = parse_pub_ack(frame.data)
             except Error as error:
-                no_responders = frame.header.startswith(_NO_RESPONDERS)
+                no_responders = frame.header.startswith(NO_RESPONDERS)
                 refusal = no_leader(message.subject, self._timeout) if no_responders else error
                 if self._refused(message, refusal):
                     asked.append(message)

@@ -263,7 +263,7 @@ class PushReader(Subscription):
         except RemoteProtocolError as error:
             self.notify(error)
             return
-        if status.code == 100:
+        if status.on_consume is OnConsume.CONTINUE:
             self._on_heartbeat(status, frame.reply)
         elif status.on_consume is OnConsume.END:
             self._finish(status.error)

@@ -7,7 +7,6 @@ a batch goes on after the last message that came.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,11 +22,12 @@ from jetspark.errors import (
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.inbox import Inbox
-from jetspark.jetstream.message.status import is_status
+from jetspark.jetstream.message.status import OnDirectGet, Status, classify, is_status
 from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_filter
@@ -40,12 +40,6 @@ __all__ = ["batches", "get"]
 #: What one request of a batch asks for: enough to keep the line busy, little enough to be held in memory.
 _BATCH: Final = 5000
 _BATCH_BYTES: Final = 8 * 1024 * 1024
-#: Seconds between tries while nobody answers.
-_RETRY_WAIT: Final = 0.25
-
-_HINTS: Final = {
-    413: "Too many subjects match: at most 1024 are taken at a time. Ask for fewer of them",
-}
 
 
 async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredMessage:
@@ -68,16 +62,15 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMe
             # The subject of the message in the subject of the request: permissions can be given by it.
             subject = api.subject(endpoints.DIRECT_GET_LAST, stream=stream, subject=last)
             payload = b""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + api.timeout
+    backoff = Backoff(api.timeout)
     while True:
         try:
-            message: Msg = await api.connection.request(subject, payload, timeout=deadline - loop.time())
+            message: Msg = await api.connection.request(subject, payload, timeout=backoff.left)
         except ConnectionLost:
-            continue
+            continue  # At once: the next request waits until the connection is back.
         frame = message._frame
         if is_status(frame):
-            raise _status_error(frame, stream)
+            raise _status_error(classify(frame.header), stream)
         return from_frame(frame)
 
 
@@ -89,31 +82,28 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
     when the stream allows no direct gets, `Timeout` when nothing arrives for the time of a call.
     """
     subject = api.subject(endpoints.DIRECT_GET, stream=stream)
-    loop = asyncio.get_running_loop()
     reader = _Reader(request)
-    deadline = loop.time() + api.timeout
+    backoff = Backoff(api.timeout)
     with Inbox(api.connection) as inbox:
         while not reader.over:
             inbox.ask(subject, reader.next_request().to_json())
             while reader.answering:
                 try:
-                    # Whoever answered may be gone: ask another one while there is time.
-                    wait = min(api.timeout / 2, deadline - loop.time())
-                    frames = await inbox.take(wait)
+                    # The server that answered may be gone: ask another one while there is time.
+                    frames = await inbox.take(min(api.timeout / 2, backoff.left))
                 except (ConnectionLost, Timeout) as error:
-                    if loop.time() >= deadline:
+                    if backoff.left <= 0:
                         raise _silence(subject, api.timeout) from error
                     break
                 except NoResponders:
                     await _explain_silence(api, stream)
-                    if loop.time() + _RETRY_WAIT >= deadline:
+                    if not await backoff.pause():
                         raise _silence(subject, api.timeout) from None
-                    await asyncio.sleep(_RETRY_WAIT)
                     break
                 if accepted := reader.accept(frames, stream):
-                    deadline = loop.time() + api.timeout
+                    backoff.renew()
                     yield accepted
-                    deadline = loop.time() + api.timeout
+                    backoff.renew()
 
 
 class _Position(NamedTuple):
@@ -192,13 +182,14 @@ class _Reader:
         return frames
 
     def _end(self, status: MsgFrame, stream: str) -> None:
-        headers = Headers.parse(status.header)
+        meaning = classify(status.header)
         self.answering = False
-        if headers.status == 404:
+        if meaning.on_direct_get is OnDirectGet.NOT_FOUND:
             self.over = True
-        elif headers.status != 204:
-            raise _status_error(status, stream)
+        elif meaning.on_direct_get is OnDirectGet.ERROR:
+            raise _status_error(meaning, stream)
         else:
+            headers = Headers.parse(status.header)
             # Without a single message there is no progress: asking again would not end.
             self.over = headers.get("Nats-Num-Pending", "0") == "0" or not self._previous
             if up_to := headers.get("Nats-UpTo-Sequence"):
@@ -235,18 +226,16 @@ def _position(frame: MsgFrame) -> _Position:
         raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from None
 
 
-def _status_error(frame: MsgFrame, stream: str) -> APIError | StatusError:
-    headers = Headers.parse(frame.header)
-    status = headers.status or 0
-    if status == 404:
-        # As the leader says it.
+def _status_error(status: Status, stream: str) -> APIError | StatusError:
+    if status.on_direct_get is OnDirectGet.NOT_FOUND:
+        # The same error that the leader answers with.
         error = {"code": 404, "err_code": 10037, "description": "no message found"}
         return APIError.from_wire(error, stream=stream)
     return StatusError(
-        f"stream {stream}: {status} {headers.description}",
-        status=status,
-        description=headers.description,
-        hint=_HINTS.get(status),
+        f"stream {stream}: {status.code} {status.description}",
+        status=status.code,
+        description=status.description,
+        hint=status.error.hint,
     )
 
 

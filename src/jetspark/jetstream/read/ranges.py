@@ -20,8 +20,11 @@ import math
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
 
 from jetspark.errors import DataLoss, Error, StreamNotFound, Timeout, UsageError
 from jetspark.jetstream.manage import streams
@@ -34,14 +37,13 @@ from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
-from jetspark.jetstream.read.stream_range import StreamRange
 from jetspark.jetstream.retry import OUTAGE, retry
 from jetspark.wire import MsgFrame
 
 if TYPE_CHECKING:
     from jetspark.jetstream.api import API
 
-__all__ = ["Chunk", "OnLoss", "read_range", "reads_direct", "stream_info"]
+__all__ = ["Chunk", "OnLoss", "StreamRange", "read_range", "reads_direct", "stream_info"]
 
 #: Messages as a consumer delivered them, with a reply subject that tells of them; or, without one, as direct
 #: gets answered, with headers that do (`stored.parse_direct_get`).
@@ -67,6 +69,18 @@ _SECOND_LOOK: Final = 5.0
 _LOOK_AGAIN: Final = 0.5
 
 _data = attrgetter("data")
+
+
+class StreamRange(msgspec.Struct, frozen=True, kw_only=True):
+    """The sequences [first_seq, next_seq) of the stream that was created at `created`."""
+
+    stream: str
+    created: datetime
+    first_seq: int
+    next_seq: int
+
+    def __len__(self) -> int:
+        return max(self.next_seq - self.first_seq, 0)
 
 
 def reads_direct(config: StreamConfig) -> bool:

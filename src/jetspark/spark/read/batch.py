@@ -11,7 +11,7 @@ from jetspark.errors import DataLoss, StreamNotFound, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.loss import cause_of_lost_head, head_may_move
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read.data_loss import report_loss

@@ -26,7 +26,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from jetspark.errors import UsageError
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange
 
 __all__ = ["Offset", "StreamOffset", "ranges_between"]
 

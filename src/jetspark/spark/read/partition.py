@@ -10,8 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from jetspark.errors import DataLoss
 from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
-from jetspark.jetstream.read.ranges import read_range
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange, read_range
 from jetspark.jetstream.retry import OUTAGE
 from jetspark.spark.connections import process_connection
 from jetspark.spark.log import logger

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange
 
 __all__ = ["Backlog", "Limits", "admit", "split_ranges"]
 

@@ -10,7 +10,7 @@ from jetspark.errors import DataLoss
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
-from jetspark.jetstream.read.stream_range import StreamRange
+from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.options import SourceOptions, stream_matches
 from jetspark.spark.read.data_loss import report_loss
 from jetspark.spark.read.offsets import Offset, StreamOffset
