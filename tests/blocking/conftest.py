@@ -15,11 +15,11 @@ from jetspark.server import Server
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """No thread survives a test; loops and sockets that do are ResourceWarnings, and so errors."""
+    """No thread survives a test. Loops and sockets left open are ResourceWarnings, and so errors."""
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        if isinstance(thread, threading.Timer):  # the test's own, which has done its work
+        if isinstance(thread, threading.Timer):  # of the test, which has finished
             thread.join(20)
     assert set(threading.enumerate()) - before == set()
     gc.collect()

@@ -1,4 +1,4 @@
-"""What the tests of the blocking API share."""
+"""Helpers of the tests of the blocking API."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jetspark import blocking
 
 __all__ = ["TELL_WHEN_WAITING", "Program", "fill", "run_program"]
 
-_LONG = 30.0  # seconds; only a hang takes so long
+_LONG = 30.0  # seconds; only a hang takes this long
 
 
 def fill(js: blocking.JetStream, stream: blocking.Stream, count: int) -> list[bytes]:
-    """Store so many messages, and return their payloads."""
+    """Store messages and return their payloads."""
     payloads = [b"%d" % number for number in range(count)]
     with js.publisher() as publisher:
         for payload in payloads:
@@ -39,14 +39,14 @@ def tell_when_waiting(line):
 
 
 class Program:
-    """A Python program in a process of its own. Warnings are errors in it, and printed."""
+    """A Python program in its own process, where warnings are errors."""
 
     def __init__(self, text: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", text, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            bufsize=0,  # so that what is read line by line takes nothing from `finish`
+            bufsize=0,  # so that reading a line takes nothing from `finish`
             start_new_session=True,
         )
 
@@ -57,11 +57,11 @@ class Program:
         assert found == line, f"{found!r}, {self._process.communicate(timeout=_LONG)}"
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Send SIGINT, as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
 
     def finish(self) -> tuple[int, str, str]:
-        """Wait for its end: its exit code, and what it printed to stdout and stderr."""
+        """Wait for its end; returns its exit code, stdout and stderr."""
         try:
             out, err = self._process.communicate(timeout=_LONG)
         except subprocess.TimeoutExpired:
@@ -72,7 +72,7 @@ class Program:
 
 
 def run_program(text: str, *arguments: str) -> str:
-    """Run a program that must end by itself, cleanly and silently; returns what it printed to stdout."""
+    """Run a program that must end by itself, without errors; returns its stdout."""
     code, out, err = Program(text, *arguments).finish()
     assert (code, err) == (0, ""), f"{code}: {out}{err}"
     return out

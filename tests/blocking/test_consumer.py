@@ -54,7 +54,7 @@ def test_fetch_no_wait_takes_what_is_there_now(
     assert len(consumer.fetch_no_wait(10)) == 3
 
 
-def test_fetch_refuses_what_makes_no_sense(consumer: blocking.Consumer) -> None:
+def test_fetch_refuses_invalid_arguments(consumer: blocking.Consumer) -> None:
     with pytest.raises(UsageError):
         consumer.fetch()
     with pytest.raises(UsageError):
@@ -107,6 +107,6 @@ def test_an_ordered_consumer_is_an_iterator_and_consumes(
     assert seen == payloads
 
 
-def test_an_ordered_consumer_of_no_stream_is_refused(js: blocking.JetStream) -> None:
+def test_an_ordered_consumer_of_a_missing_stream_is_refused(js: blocking.JetStream) -> None:
     with pytest.raises(StreamNotFound):
         js.ordered_consumer("NO_SUCH_STREAM")

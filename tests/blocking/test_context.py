@@ -19,7 +19,7 @@ from jetspark import (
 from tests.blocking.support import fill
 
 
-def test_a_stream_lives(js: blocking.JetStream) -> None:
+def test_a_stream_is_created_updated_and_deleted(js: blocking.JetStream) -> None:
     name = f"T{secrets.token_hex(6)}"
     config = StreamConfig(name=name, subjects=[f"{name}.>"], storage="memory")
     stream = js.create_stream(config)
@@ -88,7 +88,7 @@ def test_publish_returns_the_acknowledgement(js: blocking.JetStream, stream: blo
     assert (again.sequence, again.duplicate) == (1, True)
 
 
-def test_a_consumer_lives(js: blocking.JetStream, stream: blocking.Stream) -> None:
+def test_a_consumer_is_created_updated_and_deleted(js: blocking.JetStream, stream: blocking.Stream) -> None:
     config = ConsumerConfig(name="c", description="1")
     consumer = js.create_consumer(stream.name, config)
     assert (consumer.name, consumer.stream_name, consumer.config.description) == ("c", stream.name, "1")

@@ -1,4 +1,4 @@
-"""The server goes away and comes back under blocking calls."""
+"""The server ends and restarts during blocking calls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_loop_over_messages_survives_a_kill_of_the_server(
             message.ack_sync()
             seen.add(message.data)
         restarting = kill_and_publish(server, js, "S.x", b"after")
-        # A server that is killed may have forgotten acknowledgements: then others come again before it.
+        # A killed server may have lost acknowledgements: then it redelivers other messages first.
         while next(messages).data != b"after":
             pass
         restarting.join(30)

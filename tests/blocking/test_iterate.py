@@ -19,7 +19,7 @@ def consumer(stream: blocking.Stream) -> blocking.Consumer:
 
 
 class Handler:
-    """Takes messages, acknowledges them and knows when there were enough."""
+    """Collects and acknowledges messages, and signals when there are enough."""
 
     def __init__(self, enough: int) -> None:
         self.seen: list[bytes] = []
@@ -266,7 +266,7 @@ def test_a_handler_may_make_blocking_calls(
 
     with consumer.consume(handle, max_messages=10):
         assert done.wait(30)
-    # What it publishes goes to the same stream, and may come to it before it is stopped.
+    # The handler publishes to the same stream, and may receive those messages before it is stopped.
     assert sequences[:10] == list(range(11, 21))
 
 

@@ -144,7 +144,7 @@ def test_wrong_arguments_are_refused(consumer: blocking.Consumer) -> None:
     assert not message.settled
 
 
-def test_a_message_of_no_consumer_cannot_be_acknowledged(nc: blocking.Connection, subject: str) -> None:
+def test_a_message_without_a_consumer_cannot_be_acknowledged(nc: blocking.Connection, subject: str) -> None:
     subscription = nc.subscribe(subject)
     nc.publish(subject, b"")
     plain = subscription.next()

@@ -1,4 +1,4 @@
-"""The blocking API and the process it lives in: fork, Ctrl-C, exit. Each in a process of its own."""
+"""The blocking API and its process: fork, Ctrl-C, exit. Each test runs a process of its own."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ print("parent done")
 """
 
 
-def test_a_child_connects_anew_and_the_parent_goes_on(filled: Server) -> None:
+def test_a_child_connects_again_and_the_parent_continues(filled: Server) -> None:
     assert run_program(FORK, filled.url) == "child done\nparent done\n"
 
 

@@ -1,4 +1,4 @@
-"""One connection, many threads; the way of bytes out of them, and its back-pressure."""
+"""One connection used by many threads: the writer and its back-pressure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Run it in so many threads at once; the first error is raised."""
+    """Run a function in several threads at once; raises the first error."""
     errors: list[BaseException] = []
 
     def run(number: int) -> None:
@@ -202,7 +202,7 @@ def test_a_blocking_call_in_the_loop_is_refused(nc: blocking.Connection) -> None
     assert "in the event loop" in str(raised[0])
 
 
-def test_a_call_that_waits_when_the_loop_ends_is_told(shared_server: Server, subject: str) -> None:
+def test_a_call_that_waits_when_the_loop_ends_raises(shared_server: Server, subject: str) -> None:
     portal = Portal.acquire()
     raised: list[BaseException] = []
     begun = threading.Event()

@@ -1,4 +1,4 @@
-"""Users, accounts, nkeys and TLS of an embedded server, as a client meets them."""
+"""Users, accounts, nkeys and TLS of an embedded server, as a client sees them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def trusting(certs: Certs, client: Certificate | None = None) -> ssl.SSLContext:
     return context
 
 
-def test_permissions_of_a_user_are_kept() -> None:
+def test_permissions_of_a_user_are_enforced() -> None:
     user = User(user="ann", password="a", publish_allow=["open.>"], subscribe_deny=["secret"])
     with run(users=[user]) as server, RawClient(server.port, user="ann", password="a") as client:
         client.send(b"PUB open.a 0\r\n\r\n")
@@ -106,6 +106,6 @@ def test_private_keys_are_for_the_owner_only(certs: Certs) -> None:
     assert certs.server.key_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_certificate_that_is_none_fails_with_the_servers_reason(certs: Certs) -> None:
+def test_an_invalid_certificate_fails_with_the_servers_reason(certs: Certs) -> None:
     with pytest.raises(ServerStartError, match="certificate"):
         run(tls=TLS(cert_file=certs.server.key_file, key_file=certs.server.key_file))

@@ -32,7 +32,7 @@ def current(server: Server, stream: str, size: int) -> bool:
     return len(replicas) == size - 1 and all(each["current"] for each in replicas)
 
 
-def test_a_cluster_can_replicate_as_soon_as_it_is_there(cluster: Cluster) -> None:
+def test_a_cluster_can_replicate_as_soon_as_it_has_started(cluster: Cluster) -> None:
     assert cluster.url == ",".join(cluster.urls)
     assert len(set(cluster.urls)) == 3
     for number, server in enumerate(cluster.servers):

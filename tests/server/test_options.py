@@ -1,4 +1,4 @@
-"""Options: what is refused, and what the configuration file says. No server is started here."""
+"""Options that are refused, and the text of the configuration file. Starts no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy that the fault tests rely on does to a connection what it says."""
+"""The TCP proxy of the fault tests: every fault has its effect on a connection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Client:
 
 
 async def silent(client: Client) -> bool:
-    """Whether nothing comes while the loop and the kernel had time to bring it."""
+    """Whether nothing arrives although the loop and the kernel had time for it."""
     try:
         async with asyncio.timeout(0.1):
             await client.reader.read(1)

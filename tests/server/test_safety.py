@@ -1,4 +1,4 @@
-"""What an embedded server must not do: be reachable, leak secrets, stay behind."""
+"""An embedded server is not reachable from outside, leaks no secrets and leaves no process."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ print(server.pid, os.path.dirname(server.config_file), flush=True)
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_it_dies_with_its_parent_even_by_sigkill(paused: bool) -> None:
+def test_it_ends_with_its_parent_even_after_sigkill(paused: bool) -> None:
     code = RUN + ("server.pause()\n" if paused else "") + "print('up', flush=True)\nsys.stdin.read()"
     with child(code) as parent:
         assert parent.stdout is not None
@@ -185,7 +185,7 @@ def test_a_forked_child_that_exits_leaves_it_alone(server: Server) -> None:
         pass
 
 
-def test_an_interpreter_that_ends_without_stopping_it_takes_it_along(tmp_path: Path) -> None:
+def test_it_ends_with_an_interpreter_that_does_not_stop_it(tmp_path: Path) -> None:
     with child(RUN, TMPDIR=str(tmp_path)) as parent:
         output, _ = parent.communicate(timeout=30)
     assert parent.returncode == 0

@@ -1,4 +1,4 @@
-"""One server: how it starts, stops, dies and comes back."""
+"""One server: start, stop, kill, restart and reload."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_port_and_a_name_can_be_chosen() -> None:
         assert client.info["server_name"] == "chosen"
 
 
-def test_a_server_can_be_made_first_and_started_later() -> None:
+def test_a_server_can_be_created_first_and_started_later() -> None:
     server = Server()
     assert not server.running
     assert server.pid is None
@@ -156,7 +156,7 @@ def test_a_killed_server_starts_again_on_the_same_port_with_its_data(server: Ser
     assert stored(server) == 1
 
 
-def test_a_server_that_somebody_else_killed_can_be_started_again(server: Server) -> None:
+def test_a_server_that_another_process_killed_can_be_started_again(server: Server) -> None:
     store_one(server)
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Certificates made on the spot: good ones and each kind of bad one. Keys have mode 0600."""
+"""Creates certificates: valid ones and each kind of invalid one. Keys have mode 0600."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Certs:
-    """All of them. `ca` signed everything but `untrusted`, which `other_ca` signed."""
+    """All certificates. `ca` signed all but `untrusted`, which `other_ca` signed."""
 
     ca: Path
     other_ca: Path
     server: Certificate
     """Valid for 127.0.0.1 and localhost."""
     renewed: Certificate
-    """Another one like `server`, for rotation."""
+    """A second certificate like `server`, for rotation."""
     expired: Certificate
     wrong_host: Certificate
     """Valid for elsewhere.example."""
@@ -107,7 +107,7 @@ class _Authority:
 
 
 def make_certs(directory: Path) -> Certs:
-    """Make all of them in `directory`; takes some milliseconds."""
+    """Create all certificates in `directory`, in some milliseconds."""
     ca, other = _Authority(directory, "ca"), _Authority(directory, "other-ca")
     return Certs(
         ca=ca.path,

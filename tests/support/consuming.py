@@ -1,4 +1,4 @@
-"""What the tests of consuming need: streams with messages in them, and a proxy that loses single frames."""
+"""For the tests of consuming: streams with messages, and a proxy that loses single frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
     "until",
 ]
 
-#: Seconds; only a hang takes so long.
+#: Seconds; only a hang takes this long.
 LONG = 30.0
 _AT_ONCE = 1000
 
@@ -39,7 +39,7 @@ ACK = re.compile(rb"PUB \$JS\.ACK\.\S+ (?:\S+ )?\d+\r\n([^\r\n]*)\r\n")
 
 
 async def make_stream(js: JetStream, messages: int = 0, **config: Any) -> Stream:
-    """A stream in memory with so many messages, whose data is their sequence."""
+    """Create a stream in memory with `messages` messages, whose data is their sequence."""
     config = {"name": "ORDERS", "subjects": ["orders.>"], "storage": "memory", **config}
     stream = await js.create_stream(StreamConfig(**config))
     await fill(js, stream, messages)
@@ -47,13 +47,13 @@ async def make_stream(js: JetStream, messages: int = 0, **config: Any) -> Stream
 
 
 async def make_consumer(js: JetStream, messages: int = 0, **config: Any) -> Consumer:
-    """A consumer of such a stream."""
+    """Create a consumer of such a stream."""
     stream = await make_stream(js, messages)
     return await stream.create_consumer(ConsumerConfig(**{"name": "worker", **config}))
 
 
 async def fill(js: JetStream, stream: Stream, messages: int, *, subject: str = "orders.new") -> None:
-    """Add so many messages, whose data is their sequence."""
+    """Publish `messages` messages, whose data is their sequence."""
     last = (await stream.info()).state.last_seq
     for start in range(last, last + messages, _AT_ONCE):
         stop = min(start + _AT_ONCE, last + messages)
@@ -67,12 +67,12 @@ async def fill(js: JetStream, stream: Stream, messages: int, *, subject: str = "
 
 
 def sequences(messages: Iterable[JetStreamMsg]) -> list[int]:
-    """Their sequences in the stream."""
+    """Return the stream sequences of the messages."""
     return [message.metadata.sequence.stream for message in messages]
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Ask the server again and again until `condition` holds."""
+    """Poll the server until `condition` holds."""
     try:
         async with asyncio.timeout(2 * LONG):
             while not await condition():
@@ -82,7 +82,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def freeze(server: Server) -> None:
-    """Pause it, and return when all its threads stand still: the signal is not waited for by `pause`."""
+    """Pause the server and wait until all its threads have stopped; `pause` does not wait for that."""
     server.pause()
     threads = Path(f"/proc/{server.pid}/task")
     while not all(
@@ -92,18 +92,18 @@ async def freeze(server: Server) -> None:
 
 
 def listeners(nc: Connection) -> list[PullReceiver]:
-    """The pulls that the connection still receives for."""
+    """Return the pulls that still have a subscription."""
     return [receiver for receiver in nc.session.receivers if isinstance(receiver, PullReceiver)]
 
 
 class Lossy:
-    """A filter for a proxy that loses the frames that match, as many as it is told, and keeps the rest."""
+    """A proxy filter that drops a number of matching frames and forwards the rest."""
 
     def __init__(self, pattern: re.Pattern[bytes], lose: int = 0) -> None:
         self._pattern = pattern
         self.lose = lose
         self.lost: list[bytes] = []
-        #: The payloads of all frames that match, lost or not.
+        #: The payloads of all matching frames, dropped or not.
         self.payloads: list[bytes] = []
         self.happened = asyncio.Event()
 
@@ -120,5 +120,5 @@ class Lossy:
 
 
 def pull_requests(seen: Lossy) -> list[dict[str, Any]]:
-    """The pull requests that went through."""
+    """Return the pull requests that the proxy forwarded."""
     return [json.loads(payload) for payload in seen.payloads]

@@ -1,6 +1,6 @@
-"""Operator, accounts and users as NATS knows them: nkeys, and JWTs that they sign for each other.
+"""Operators, accounts and users of NATS: nkeys, and the JWTs that they sign for each other.
 
-What `nsc` does, and no more of it than the tests need. The format is that of nats-io/jwt, version 2.
+The part of `nsc` that the tests need. The format is that of nats-io/jwt, version 2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PREFIX = {
 
 @dataclass(frozen=True)
 class Identity:
-    """An nkey: its public key, and the seed, which is secret."""
+    """An nkey: the public key and the secret seed."""
 
     public_key: str
     seed: str = field(repr=False)
@@ -38,20 +38,20 @@ class Identity:
 
 
 def new_identity(kind: str = "user") -> Identity:
-    """A new key of an operator, an account or a user."""
+    """Create a key of an operator, an account or a user."""
     seed = bytes(nkeys.encode_seed(os.urandom(32), _PREFIX[kind]))
     return Identity(bytes(nkeys.from_seed(bytearray(seed)).public_key).decode(), seed.decode())
 
 
 @dataclass(frozen=True)
 class UserCredentials:
-    """What a user logs in with."""
+    """The credentials of a user."""
 
     identity: Identity
     jwt: str = field(repr=False)
 
     def write(self, path: Path) -> Path:
-        """Write a `.creds` file like those of nsc, with mode 0600; an old one is replaced."""
+        """Write a `.creds` file like those of nsc, with mode 0600, replacing an old one."""
         text = (
             f"-----BEGIN NATS USER JWT-----\n{self.jwt}\n------END NATS USER JWT------\n\n"
             "************************* IMPORTANT *************************\n"
@@ -64,7 +64,7 @@ class UserCredentials:
 
 
 class Operator:
-    """An operator with one account, `account`, beside the system's, and whatever users are asked for."""
+    """An operator with a system account, one account `account`, and the users that tests create."""
 
     def __init__(self) -> None:
         self.operator = new_identity("operator")
@@ -82,7 +82,7 @@ class Operator:
 
     @property
     def config(self) -> str:
-        """The text for the server's configuration that trusts this operator and knows the accounts."""
+        """Return server configuration that trusts this operator and contains the accounts."""
         preload = "\n".join(f"  {key}: {jwt}" for key, jwt in self._account_jwts.items())
         return (
             f"operator: {self._operator_jwt}\n"
@@ -92,7 +92,7 @@ class Operator:
         )
 
     def user(self, *, expires: float | None = None, **claims: Any) -> UserCredentials:
-        """A user of the account; `expires` is seconds since the epoch, `claims` go into `nats`."""
+        """Create a user of the account; `expires` is seconds since the epoch, `claims` go into `nats`."""
         identity = new_identity("user")
         limits = {"subs": -1, "data": -1, "payload": -1}
         return UserCredentials(

@@ -1,10 +1,10 @@
-"""The oracle of every fault test: what was attempted, what was acknowledged, what was read.
+"""The oracle of every fault test: messages attempted, acknowledged and read.
 
-Each message carries `writer-counter`. A test notes what happens to it and asks in the end:
+Each message carries `writer-counter`. A test records what happens to it and verifies at the end:
 
     ledger = Ledger()
     payload = ledger.attempt("a")     # b"a-1"
-    ledger.acknowledge(payload)       # the server has said that it has it
+    ledger.acknowledge(payload)       # the server has acknowledged it
     ledger.refuse(payload)            # or the call has raised: it must not arrive
     ledger.read(message.data)
     ledger.verify()
@@ -36,13 +36,13 @@ class Ledger:
         self._attempted: dict[bytes, None] = {}  # in order
         self._acknowledged: set[bytes] = set()
         self._read: list[bytes] = []
-        # pytest shows it with the failures, also with those that are not found here, a hang above all.
+        # pytest shows the output with failures found elsewhere too, above all hangs.
         print(f"seed of the ledger: {_SEED}={self.seed}")
 
-    # --- what happens
+    # --- recording
 
     def attempt(self, writer: str = "w", *, size: int = 0) -> bytes:
-        """The next payload of `writer`, filled with spaces up to `size` bytes. It may arrive from now on."""
+        """Return the next payload of `writer`, padded to `size` bytes. It may arrive from now on."""
         if not writer or "-" in writer:
             raise ValueError(f"{writer!r} cannot name a writer")
         self._counters[writer] += 1
@@ -51,25 +51,25 @@ class Ledger:
         return payload.ljust(size)
 
     def refuse(self, payload: bytes) -> None:
-        """The attempt has failed with an error that says so: it must not arrive."""
+        """Record that the attempt failed for certain: the message must not arrive."""
         del self._attempted[payload.rstrip()]
 
     def acknowledge(self, payload: bytes) -> None:
-        """It is promised: it must arrive."""
+        """Record an acknowledgement: the message must arrive."""
         payload = payload.rstrip()
         if payload not in self._attempted:
             raise AssertionError(f"{payload!r} was acknowledged and never attempted")
         self._acknowledged.add(payload)
 
     def acknowledge_all(self) -> None:
-        """Everything attempted so far is promised: a flush has returned."""
+        """Record that a flush has returned: all messages so far must arrive."""
         self._acknowledged.update(self._attempted)
 
     def read(self, payload: bytes) -> None:
-        """It has arrived."""
+        """Record that the message has arrived."""
         self._read.append(bytes(payload).rstrip())
 
-    # --- what it amounts to
+    # --- results
 
     @property
     def attempted(self) -> list[bytes]:
@@ -81,40 +81,40 @@ class Ledger:
 
     @property
     def seen(self) -> list[bytes]:
-        """What was read, in this order."""
+        """The messages read, in order."""
         return list(self._read)
 
     @property
     def lost(self) -> list[bytes]:
-        """Acknowledged, and not read."""
+        """Messages acknowledged and not read."""
         lost = self._acknowledged.difference(self._read)
         return [payload for payload in self._attempted if payload in lost]
 
     @property
     def missing(self) -> list[bytes]:
-        """Attempted, and not read: what at-most-once allows."""
+        """Messages attempted and not read, which at-most-once delivery allows."""
         read = set(self._read)
         return [payload for payload in self._attempted if payload not in read]
 
     @property
     def duplicated(self) -> list[bytes]:
-        """Read more than once."""
+        """Messages read more than once."""
         return [payload for payload, times in Counter(self._read).items() if times > 1]
 
     @property
     def unexpected(self) -> list[bytes]:
-        """Read, and never attempted or refused."""
+        """Messages read that were never attempted, or were refused."""
         return [payload for payload in self._read if payload not in self._attempted]
 
     @property
     def disordered(self) -> list[bytes]:
-        """Read for the first time after a later one of the same writer. Duplicates do not count."""
+        """Messages first read after a later one of the same writer. Duplicates do not count."""
         latest: dict[bytes, int] = {}
         late = []
         for payload in dict.fromkeys(self._read):
             writer, _, counter = payload.rpartition(b"-")
             if not counter.isdigit():
-                continue  # unexpected, and listed there
+                continue  # listed as unexpected
             if int(counter) < latest.get(writer, 0):
                 late.append(payload)
             latest[writer] = max(int(counter), latest.get(writer, 0))
@@ -123,7 +123,7 @@ class Ledger:
     def verify(
         self, *, lossless: bool = True, unique: bool = True, ordered: bool = True, complete: bool = False
     ) -> None:
-        """Raise an AssertionError that says what went wrong.
+        """Raise an AssertionError that lists all faults.
 
         `lossless`: everything acknowledged was read; `unique`: nothing twice; `ordered`: each writer's in
         order; `complete`: everything attempted was read. Nothing unexpected may arrive in any case.
@@ -143,7 +143,7 @@ class Ledger:
         return f"{self.summary()}, lost though acknowledged: {_some(self.lost) or 'none'}"
 
     def summary(self) -> str:
-        """The totals in a line, with the seed."""
+        """Return the totals in one line, with the seed."""
         return (
             f"{len(self._attempted)} attempted, {len(self._acknowledged)} acknowledged, "
             f"{len(self._read)} read ({_SEED}={self.seed})"

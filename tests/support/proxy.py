@@ -15,7 +15,7 @@ from typing import Self
 __all__ = ["Filter", "TCPProxy"]
 
 Filter = Callable[[bytes], bytes | None]
-"""Gets each chunk as it was received, and returns what to forward; `None` or `b""` drops it."""
+"""Gets each received chunk and returns the bytes to forward; `None` or `b""` drops it."""
 
 _HOST = "127.0.0.1"
 _CHUNK = 256 * 1024
@@ -40,7 +40,7 @@ class TCPProxy:
         self.client_to_server = client_to_server
         self.server_to_client = server_to_client
         self.accepted = 0
-        """How many connections were accepted so far."""
+        """The number of connections accepted so far."""
         self._scheme = scheme
         self._port = 0
         self._delay = 0.0
@@ -60,31 +60,31 @@ class TCPProxy:
 
     @property
     def connections(self) -> int:
-        """How many connections are open now."""
+        """The number of open connections."""
         return len(self._connections)
 
-    # Faults
+    # --- faults
 
     def stall(self) -> None:
-        """Forward nothing, say nothing: both sides keep a connection that is dead. New ones are accepted."""
+        """Forward nothing: both sides keep a dead connection. New connections are accepted."""
         self._flowing.clear()
 
     def unstall(self) -> None:
-        """Forward again, beginning with what was held back."""
+        """Forward again, starting with the bytes held back."""
         self._flowing.set()
 
     def cut(self) -> int:
-        """Reset all connections; how many. It takes effect when the loop runs."""
+        """Reset all connections and return their number. Takes effect when the loop runs."""
         for task in self._connections:
             task.cancel()
         return len(self._connections)
 
     def delay(self, seconds: float) -> None:
-        """Hold each chunk for so long, in either direction."""
+        """Delay each chunk, in both directions."""
         self._delay = seconds
 
     def refuse(self) -> None:
-        """Stop listening: connecting is refused. Connections stay, see `cut`."""
+        """Stop listening: new connections are refused. Open ones stay; see `cut`."""
         if self._accepting is not None:
             self._accepting.cancel()
             self._accepting = None
@@ -110,7 +110,7 @@ class TCPProxy:
         self._listener = listener
         self._accepting = asyncio.create_task(self._accept_all(listener))
 
-    # Life
+    # --- start and end
 
     async def __aenter__(self) -> Self:
         self.accept()
@@ -122,7 +122,7 @@ class TCPProxy:
         await self.close()
 
     async def close(self) -> None:
-        """Refuse, cut and wait until all tasks have ended."""
+        """Refuse and cut connections, and wait until all tasks have ended."""
         tasks = {*self._connections, *([self._accepting] if self._accepting is not None else [])}
         self.refuse()
         self.cut()
@@ -137,7 +137,7 @@ class TCPProxy:
             task = asyncio.create_task(self._connection(client))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
-            # A task that is cancelled before it has begun does not get to its `finally`.
+            # A task cancelled before it has started does not reach its `finally`.
             task.add_done_callback(lambda _, client=client: client.close())
 
     async def _connection(self, client: socket.socket) -> None:
@@ -151,7 +151,7 @@ class TCPProxy:
             await loop.sock_connect(server, (_HOST, self.target_port))
             await self._pump_both(client, server)
         except OSError:
-            _reset(client, server)  # one side broke, so the other is told
+            _reset(client, server)  # one side broke, so reset the other
         except asyncio.CancelledError:
             _reset(client, server)
             raise

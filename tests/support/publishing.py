@@ -1,4 +1,4 @@
-"""What the tests of publishing need: a scripted stream, and proxies that lose acknowledgements."""
+"""For the tests of publishing: a scripted stream, and proxies that lose acknowledgements."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ NOBODY = "503"
 
 
 async def make_stream(js: JetStream, **config: object) -> Stream:
-    """A stream ORDERS of `orders.>`, in memory."""
+    """Create a stream ORDERS of `orders.>` in memory."""
     config = {"name": "ORDERS", "subjects": ["orders.>"], "storage": "memory", **config}
     return await js.create_stream(StreamConfig(**config))  # type: ignore[arg-type]
 
 
 async def stored(stream: Stream) -> list[bytes]:
-    """The data of every message of a stream, in order."""
+    """Return the data of every message of a stream, in order."""
     state = (await stream.info()).state
     if not state.messages:
         return []
@@ -42,12 +42,12 @@ async def stored(stream: Stream) -> list[bytes]:
 
 
 def numbered(count: int) -> Iterator[bytes]:
-    """b"1", b"2" and so on."""
+    """Return b"1", b"2" and so on."""
     return (b"%d" % number for number in range(1, count + 1))
 
 
 async def came(stream: ScriptedStream, count: int) -> None:
-    """Wait until a scripted stream has got so many messages."""
+    """Wait until a scripted stream has received `count` messages."""
     await eventually(lambda: len(stream.received) >= count, f"{count} messages on the scripted stream")
 
 
@@ -56,14 +56,14 @@ def message_id(frame: PubFrame) -> str:
 
 
 class ScriptedStream:
-    """What a scripted server does with messages on `orders.>`: it keeps them until the test answers.
+    """A scripted stream of `orders.>`: it keeps messages until the test answers them.
 
     The API says that there is a stream for every subject that starts with `orders.`.
     """
 
     def __init__(self, server: ScriptedServer) -> None:
         self.received: list[PubFrame] = []
-        """Every message, in the order in which they came, repeated ones too."""
+        """Every message in order of arrival, with repeated ones."""
         self.unanswered: list[tuple[Peer, PubFrame]] = []
         self.most_unanswered = 0
         self.on_message: Callable[[PubFrame], None] = lambda _: None
@@ -94,12 +94,12 @@ class ScriptedStream:
             peer.answer(frame, json.dumps(error).encode())
 
     def nobody(self, count: int | None = None) -> None:
-        """Answer the oldest messages, or all, as if nobody had subscribed."""
+        """Answer the oldest messages, or all, as without responders."""
         for peer, frame in self._oldest(count):
             peer.answer(frame, status=NOBODY)
 
     def lose(self) -> None:
-        """Never answer what came until now."""
+        """Never answer the messages received so far."""
         self.unanswered.clear()
 
     def _oldest(self, count: int | None) -> list[tuple[Peer, PubFrame]]:
@@ -119,7 +119,7 @@ class ScriptedStream:
 
 
 def lose_acknowledgements(proxy: TCPProxy, lost: Callable[[bytes], bool]) -> list[bytes]:
-    """Drop each answer of a stream, a line and its JSON, that `lost` says; returns the list of them."""
+    """Drop each acknowledgement, a line and its JSON, for which `lost` is true; returns their list."""
     dropped: list[bytes] = []
     rest = b""
 
@@ -138,7 +138,7 @@ def lose_acknowledgements(proxy: TCPProxy, lost: Callable[[bytes], bool]) -> lis
             else:
                 kept.append(line + b"\r\n")
         if lines and lines[-1].startswith(b"MSG _INBOX.") and not skipping:
-            rest = kept.pop() + rest  # its JSON is still to come
+            rest = kept.pop() + rest  # its JSON has not arrived yet
         return b"".join(kept)
 
     proxy.server_to_client = change

@@ -1,4 +1,4 @@
-"""Spark for tests: most of its processes live for seconds, so they are made to start quickly.
+"""Spark for tests. Most of its processes live for seconds, so they must start quickly.
 
 Every process that a test starts inherits the environment set here. `python -m tests.support.quick_spark`,
 which make runs once per environment, writes an archive of the classes that Spark loads (Java's class data
@@ -20,9 +20,9 @@ __all__ = ["ARCHIVE", "QUICK_JAVA", "quicken"]
 _HOME = Path(sys.prefix) / "spark-home"
 _FILE = _HOME / "classes.jsa"
 
-#: Use the archive; if it does not fit this Java, go on without it and without a word.
+#: Use the archive; if it does not fit this Java, continue silently without it.
 ARCHIVE = f"-XX:SharedArchiveFile={_FILE} -Xlog:disable -Xlog:all=error:stderr" if _FILE.exists() else ""
-#: A JVM that lives for seconds is up sooner without the optimising compiler.
+#: A JVM that lives for seconds starts faster without the optimising compiler.
 QUICK_JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ARCHIVE}".rstrip()
 
 
@@ -43,7 +43,7 @@ def quicken() -> None:
 
 
 def _write_archive() -> None:
-    """Run what most tests run, with a JVM that writes the archive when it ends."""
+    """Run typical test code with a JVM that writes the archive when it ends."""
     _FILE.unlink(missing_ok=True)
     quicken()
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={_FILE} -Xlog:disable -Xlog:all=error:stderr"
@@ -74,7 +74,7 @@ def _write_archive() -> None:
         assert spark.read.format("jetstream").options(**options).load().count() == 20
         java = spark.sparkContext._gateway.proc
         spark.stop()
-        java.stdin.close()  # This ends a JVM that Python started; it writes the archive as its last act.
+        java.stdin.close()  # This ends a JVM that Python started; it then writes the archive.
         java.wait(120)
 
 

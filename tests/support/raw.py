@@ -1,4 +1,4 @@
-"""The NATS protocol over a plain socket: what the tests of the server talk with, and nothing more."""
+"""The NATS protocol over a plain socket, for the tests of the embedded server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RawClient"]
 
 
 class RawClient:
-    """A blocking client. Connects, says CONNECT and waits for PONG; raises PermissionError for -ERR.
+    """A blocking client. Connects, sends CONNECT and waits for PONG; raises PermissionError for -ERR.
 
     More keywords go into CONNECT, for example auth_token. `timeout` seconds bound every single read.
     """
@@ -49,19 +49,19 @@ class RawClient:
         self._socket.sendall(data)
 
     def line(self) -> bytes:
-        """The next protocol line. Raises ConnectionError at the end of the stream."""
+        """Return the next protocol line. Raises ConnectionError at the end of the stream."""
         line = self._file.readline()
         if not line.endswith(b"\r\n"):
             raise ConnectionError("the server closed the connection")
         return line.rstrip()
 
     def ping(self) -> None:
-        """Wait until the server has answered; raises what it complained about."""
+        """Wait until the server has answered. Raises its -ERR."""
         self.send(b"PING\r\n")
         self._until(b"PONG")
 
     def request(self, subject: str, payload: object = b"", *, timeout: float = 10.0) -> bytes:
-        """One request; the payload is JSON unless it is bytes. A reply without data is `b""`."""
+        """Send a request; the payload is JSON unless it is bytes. A reply without data is `b""`."""
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         inbox = f"_INBOX.{id(self):x}"
         self._socket.settimeout(timeout)
@@ -70,14 +70,14 @@ class RawClient:
         return self.message()
 
     def message(self) -> bytes:
-        """The payload of the next message."""
+        """Return the payload of the next message."""
         words = self._until(b"MSG", b"HMSG").split()
         size = int(words[-1])
         skip = int(words[-2]) if words[0] == b"HMSG" else 0
         return self._file.read(size + 2)[skip:-2]
 
     def api(self, verb: str, payload: object = b"") -> dict[str, Any]:
-        """A request to the JetStream API. Raises RuntimeError for an error answer or none."""
+        """Send a request to the JetStream API. Raises RuntimeError for an error or a missing answer."""
         answer = self.request(f"$JS.API.{verb}", payload)
         if not answer:
             raise RuntimeError(f"nobody answers {verb}")
@@ -115,7 +115,7 @@ class RawClient:
                 raise PermissionError(line.decode())
 
     def _read_info(self) -> bytes:
-        # Byte by byte: what follows the line may be a TLS record.
+        # Byte by byte, because a TLS record may follow the line.
         line = b""
         while not line.endswith(b"\r\n"):
             byte = self._socket.recv(1)

@@ -1,13 +1,13 @@
-"""A NATS server that does what the test tells it, for what the real one cannot be made to do.
+"""A NATS server that follows the test, for behaviour that the real server cannot be made to show.
 
 It speaks the protocol with the project's own wire layer on a loopback socket: INFO, then PONG for every
 PING. Everything else is up to the script:
 
     async with ScriptedServer() as server, connect(server.url) as nc:
-        peer = await server.peer()                          # the first connection that was made to it
+        peer = await server.peer()                          # the first connection
         subscription = await nc.subscribe("orders.*")
         await peer.expect(SubFrame)                         # waits for the next frame of a kind
-        peer.deliver("orders.eu", b"one")                   # to whoever subscribed to the subject
+        peer.deliver("orders.eu", b"one")                   # to all that subscribed to the subject
 
     server.on("$JS.API.>", lambda peer, request: peer.answer(request, status="404 No Messages"))
 
@@ -31,7 +31,7 @@ __all__ = ["Handler", "Peer", "ScriptedServer"]
 
 F = TypeVar("F", bound=AnyFrame)
 
-#: What the default INFO says; the `info` argument of the server is laid over it.
+#: The default INFO; the server's `info` argument overrides its fields.
 INFO: dict[str, Any] = {
     "server_id": "SCRIPTED",
     "server_name": "scripted",
@@ -53,18 +53,18 @@ class Peer(asyncio.Protocol):
         self._changed = asyncio.Event()
         self._expected = 0
         self.raw = bytearray()
-        """Every byte that came, also what is not NATS."""
+        """All bytes received, also those that are not NATS."""
         self.received: list[AnyFrame] = []
-        """Every frame that came, in order."""
+        """All frames received, in order."""
         self.subscriptions: dict[bytes, SubFrame] = {}
-        """What is subscribed now, by subscription id. UNSUB with a number is not counted down."""
+        """The open subscriptions by id. UNSUB with a number is not counted down."""
         self.closed = asyncio.Event()
-        """Set when the connection is gone, whoever ended it."""
+        """Set when either side has closed the connection."""
 
-    # What the client said
+    # --- received from the client
 
     async def expect(self, kind: type[F], where: Callable[[F], bool] = lambda _: True) -> F:
-        """The next frame of this kind, in the order they came; frames before it are passed over.
+        """Return the next frame of this kind in order of arrival; earlier frames are skipped.
 
         Raises ConnectionError when the client goes before it sends one.
         """
@@ -80,15 +80,15 @@ class Peer(asyncio.Protocol):
             await self._changed.wait()
 
     def all(self, kind: type[F]) -> list[F]:
-        """The frames of this kind until now."""
+        """Return the frames of this kind received so far."""
         return [frame for frame in self.received if isinstance(frame, kind)]
 
     @property
     def connect(self) -> dict[str, Any]:
-        """What CONNECT says; raises IndexError when it did not come."""
+        """The fields of CONNECT. Raises IndexError before it is received."""
         return cast("dict[str, Any]", json.loads(self.all(ConnectFrame)[0].json))
 
-    # What the server says
+    # --- sent by the server
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -108,7 +108,7 @@ class Peer(asyncio.Protocol):
         headers: HeadersLike | None = None,
         status: str = "",
     ) -> int:
-        """Send a message to every subscription that matches; how many. `status` is like "404 No Messages"."""
+        """Send to all matching subscriptions; returns their number. `status` is like "404 No Messages"."""
         block = _header_block(headers, status)
         sids = [
             sid
@@ -128,21 +128,21 @@ class Peer(asyncio.Protocol):
         headers: HeadersLike | None = None,
         status: str = "",
     ) -> None:
-        """Send a message to the reply subject of what the client published."""
+        """Send a message to the reply subject of a published message."""
         assert request.reply, f"no answer is wanted to {request}"
         assert self.deliver(request.reply.decode(), data, reply=reply, headers=headers, status=status)
 
     def close(self) -> None:
-        """Close the connection, after what was sent."""
+        """Close the connection after the queued bytes."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
-    # For asyncio
+    # --- for asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -159,7 +159,7 @@ class Peer(asyncio.Protocol):
         try:
             frames = self._parser.feed(data)
         except Exception:
-            return  # It is not NATS, a TLS handshake say: `raw` has it.
+            return  # Not NATS, such as a TLS handshake: `raw` has it.
         for frame in frames:
             self.received.append(frame)
             self._react(frame)
@@ -181,7 +181,7 @@ class Peer(asyncio.Protocol):
                 self._server._published(self, frame, subject.decode("utf-8", "surrogateescape"))
 
 
-#: Called with the connection and what was published on it.
+#: Called with the connection and the message published on it.
 Handler: TypeAlias = Callable[[Peer, PubFrame], None]
 
 
@@ -204,7 +204,7 @@ class ScriptedServer:
         self.greeting = greeting
         self.answers_pings = answers_pings
         self.peers: list[Peer] = []
-        """The connections in the order they were made, those that ended included."""
+        """All connections in order, with those that have ended."""
         self._tls = tls
         self._handlers: list[tuple[str, Handler]] = []
         self._changed = asyncio.Event()
@@ -220,11 +220,11 @@ class ScriptedServer:
         return f"nats://127.0.0.1:{self.port}"
 
     def on(self, pattern: str, handler: Handler) -> None:
-        """Call `handler` with whatever is published to a subject like `pattern`; the first match counts."""
+        """Call `handler` with messages whose subject matches `pattern`; the first match counts."""
         self._handlers.append((pattern, handler))
 
     async def peer(self, number: int = 0) -> Peer:
-        """The connection of this number, counted from 0; waits until it is made."""
+        """Wait for the connection of this number, counted from 0."""
         while len(self.peers) <= number:
             self._changed.clear()
             await self._changed.wait()

@@ -1,4 +1,4 @@
-"""JetStream as the test tells it: the API answers, pull requests wait until the test answers them.
+"""Scripted JetStream: the API answers, pull requests wait until the test answers them.
 
     async with ScriptedJetStream() as server, connect(server.url) as nc:
         consumer = await JetStream(nc).get_consumer("S", "C")
@@ -7,7 +7,7 @@
         assert pull.batch == 5
         pull.send(pull.message(b"one"), pull.status("408 Request Timeout", messages=4))
 
-What is given to one `send` goes out in one write, and so arrives in one read, if it is small.
+One `send` is one write, and so arrives in one read if it is small.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = ["Pull", "ScriptedJetStream", "soon"]
 
 T = TypeVar("T")
 
-_LONG = 20.0  # seconds; only a hang takes so long
+_LONG = 20.0  # seconds; only a hang takes this long
 _EPOCH = "2026-01-01T00:00:00Z"
 
 
 async def soon(waiting: asyncio.Queue[T]) -> T:
-    """The next of a queue; TimeoutError when it does not come."""
+    """Return the next item of a queue. Raises TimeoutError when none comes."""
     async with asyncio.timeout(_LONG):
         return await waiting.get()
 
 
 class Pull:
-    """One pull request, and what can be answered to it."""
+    """One pull request, with the answers to it."""
 
     def __init__(self, server: ScriptedJetStream, peer: Peer, frame: PubFrame) -> None:
         self._server = server
@@ -44,7 +44,7 @@ class Pull:
         self.reply = frame.reply.decode()
         self.consumer = frame.subject.decode().rpartition(".")[2]
         self.request: dict[str, Any] = json.loads(frame.data)
-        # Kept, so that the answers go on after an UNSUB as those do that are on their way.
+        # Kept, so that answers continue after an UNSUB, like those already in flight.
         self.sid = next(
             sid
             for sid, subscription in peer.subscriptions.items()
@@ -53,11 +53,11 @@ class Pull:
 
     @property
     def batch(self) -> int:
-        """How many messages it asks for."""
+        """The number of messages requested."""
         return int(self.request["batch"])
 
     def send(self, *frames: bytes) -> None:
-        """Send what `message` and `status` made, in one write."""
+        """Send the frames of `message` and `status` in one write."""
         self.peer.send(b"".join(frames))
 
     def message(
@@ -69,7 +69,7 @@ class Pull:
         sequence: int | None = None,
         consumer_sequence: int | None = None,
     ) -> bytes:
-        """The next message of the stream; the next that the consumer delivers, too, unless told."""
+        """Return the next message of the stream; also the next delivery of the consumer, unless given."""
         sequence = sequence or self._server.next_sequence
         self._server.next_sequence = sequence + 1
         delivered = self._server.delivered
@@ -81,13 +81,13 @@ class Pull:
         return encode.msg(self.sid, f"orders.{sequence}".encode(), ack.encode(), header, data)
 
     def messages(self, count: int, data: bytes = b"data") -> bytes:
-        """The next messages."""
+        """Return the next messages."""
         return b"".join(self.message(data) for _ in range(count))
 
     def status(
         self, line: str, *, messages: int | None = None, bytes: int | None = None, data: bytes = b""
     ) -> bytes:
-        """A status, with what the request had left where the server says so."""
+        """Return a status, with the remaining counts where the server sends them."""
         headers = {}
         if messages is not None or bytes is not None:
             headers = {"Nats-Pending-Messages": str(messages or 0), "Nats-Pending-Bytes": str(bytes or 0)}
@@ -103,13 +103,13 @@ class ScriptedJetStream(ScriptedServer):
         super().__init__(info=info)
         self.config = {"ack_policy": "explicit"} | (config or {})
         self.created: list[dict[str, Any]] = []
-        """The configurations of the consumers that were created."""
+        """The configurations of the created consumers."""
         self.deleted: asyncio.Queue[str] = asyncio.Queue()
-        """The names of those that were deleted."""
+        """The names of the deleted consumers."""
         self.refusals: list[dict[str, Any] | None] = []
-        """What the next creations are answered instead: an API error, or None for no responders."""
+        """The answers to the next creations: an API error, or None for no responders."""
         self.acks: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
-        """Acknowledgement subjects and what was published to them."""
+        """Acknowledgement subjects and the bodies published to them."""
         self.next_sequence = 1
         self.delivered: dict[str, int] = {}
         self._pulls: asyncio.Queue[Pull] = asyncio.Queue()
@@ -120,16 +120,16 @@ class ScriptedJetStream(ScriptedServer):
         self.on("$JS.ACK.>", self._acknowledge)
 
     async def pull(self) -> Pull:
-        """The next pull request; TimeoutError when none comes."""
+        """Return the next pull request. Raises TimeoutError when none comes."""
         return await soon(self._pulls)
 
     @property
     def idle(self) -> bool:
-        """Whether all pull requests that came were looked at."""
+        """Whether the test has seen all pull requests."""
         return self._pulls.empty()
 
     async def naks(self, count: int) -> list[int]:
-        """The stream sequences of the next messages that come back; fails when one is acknowledged."""
+        """Return the stream sequences of the next returned messages; fails when one is acknowledged."""
         sequences = []
         for _ in range(count):
             subject, kind = await soon(self.acks)
@@ -138,12 +138,12 @@ class ScriptedJetStream(ScriptedServer):
         return sequences
 
     def hold_pongs(self) -> None:
-        """Answer no PING: whoever waits for what is under way goes on waiting."""
+        """Answer no PING, so that a flush keeps waiting."""
         self.answers_pings = False
         self._pings = len(self.peers[-1].all(PingFrame))
 
     async def release_pongs(self) -> None:
-        """Answer the PINGs that wait, at least one, and all others."""
+        """Answer the held PINGs, at least one, and all later ones."""
         peer = self.peers[-1]
         async with asyncio.timeout(_LONG):
             while len(peer.all(PingFrame)) == self._pings:

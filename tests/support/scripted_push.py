@@ -1,11 +1,11 @@
-"""JetStream with push consumers, as the test tells it: what is delivered, and what is said in between.
+"""Scripted JetStream with push consumers: the test chooses deliveries, heartbeats and flow control.
 
     async with ScriptedPush() as server, connect(server.url) as nc:
         subscription = await nc.jetstream().subscribe("s", durable="D")
         server.send(server.message(b"one"), server.flow_control("fc.1"), server.message(b"two"))
         assert await server.answered() == "fc.1"
 
-What is given to one `send` goes out in one write, and so arrives in one read, if it is small.
+One `send` is one write, and so arrives in one read if it is small.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _NOT_FOUND = {"code": 404, "err_code": 10014, "description": "consumer not found
 
 
 class ScriptedPush(ScriptedServer):
-    """The streams that match any subject, `S` unless told, and consumers as they are created."""
+    """Streams that match any subject, `S` by default, and the consumers that clients create."""
 
     def __init__(self, *, info: dict[str, Any] | None = None, streams: tuple[str, ...] = ("S",)) -> None:
         super().__init__(info={"jetstream": True} | (info or {}))
         self.streams = streams
         self.consumers: dict[str, dict[str, Any]] = {}
-        """The configurations of those that are there, by name."""
+        """The configurations of the existing consumers, by name."""
         self.bound: set[str] = set()
-        """Those whose deliver subject somebody listens on."""
+        """The consumers with a subscriber on their deliver subject."""
         self.created: list[tuple[str, dict[str, Any]]] = []
-        """The subjects and bodies of the requests to create one."""
+        """The subjects and bodies of the create requests."""
         self.hidden: set[str] = set()
-        """Those that are not found by the next look, and are there by the time that one is created."""
+        """Consumers that the next lookup does not find, and that exist when the client creates one."""
         self.deletion: dict[str, Any] | None = None
-        """What deletions are answered: an API error, or None for success."""
+        """The answer to deletions: an API error, or None for success."""
         self.deleted: asyncio.Queue[str] = asyncio.Queue()
         self.acks: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         self.answers: asyncio.Queue[str] = asyncio.Queue()
@@ -57,14 +57,14 @@ class ScriptedPush(ScriptedServer):
 
     @property
     def name(self) -> str:
-        """The consumer that was created last."""
+        """The consumer created last."""
         return list(self.consumers)[-1]
 
     async def answered(self) -> str:
-        """The next subject of flow control that is answered."""
+        """Return the next flow control subject that the client answers."""
         return await soon(self.answers)
 
-    # What it sends
+    # --- sent by the server
 
     def send(self, *frames: bytes) -> None:
         self.peer_now.send(b"".join(frames))
@@ -79,7 +79,7 @@ class ScriptedPush(ScriptedServer):
         header: bytes = b"",
         name: str | None = None,
     ) -> bytes:
-        """The next message; `skip` leaves some out. Deliveries are numbered like the stream."""
+        """Return the next message; `skip` leaves some out. Deliveries are numbered like the stream."""
         self._sequence = (sequence or self._sequence + 1) + skip
         numbers = f"1.{self._sequence}.{self._sequence}.1700000000000000000.0"
         ack = f"$JS.ACK.S.{name or self.name}.{numbers}" if reply is None else reply
@@ -100,7 +100,7 @@ class ScriptedPush(ScriptedServer):
         return encode.msg(self._sid(None), self._deliver(None).encode(), b"", _header_block(None, line), b"")
 
     def restart_numbers(self) -> None:
-        """The next consumer of a row counts from 1 again."""
+        """Number deliveries from 1 again, for the next consumer of a chain."""
         self._sequence = 0
 
     def _deliver(self, name: str | None) -> str:
@@ -111,7 +111,7 @@ class ScriptedPush(ScriptedServer):
         subscriptions = self.peer_now.subscriptions.values()
         return next(sub.sid for sub in subscriptions if sub.subject == deliver)
 
-    # What it answers
+    # --- answers of the API
 
     def consumer(self, name: str, config: dict[str, Any]) -> bytes:
         zero = {"consumer_seq": 0, "stream_seq": 0}

@@ -1,4 +1,4 @@
-"""Messages that are published into a stream all the time, and a ledger that knows which the stream has."""
+"""Publishes into a stream continuously, with a ledger of the messages that the stream has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Traffic"]
 
 
 class Traffic:
-    """Publishes to `events.x`, over a connection of its own, from entering the context until `stop`."""
+    """Publishes to `events.x`, over a connection of its own, from the start of the context until `stop`."""
 
     def __init__(self, url: str, ledger: Ledger, *, replicas: int = 1, storage: str = "file") -> None:
         self._url = url
@@ -71,14 +71,14 @@ class Traffic:
                 try:
                     await js.publish("events.x", payload, msg_id=payload.decode())
                 except Error:
-                    await asyncio.sleep(0.01)  # Again with the same id, until the stream has it.
+                    await asyncio.sleep(0.01)  # Retry with the same id until the stream has it.
                 else:
                     break
             self._ledger.acknowledge(payload)
             await asyncio.sleep(0.001)
 
     async def flowing(self) -> None:
-        """Wait until something arrives that was published after this call."""
+        """Wait until a message arrives that was published after this call."""
         published = len(self._ledger.attempted)
         await eventually(
             lambda: any(_number(payload) > published for payload in self._ledger.seen[-100:]),
@@ -88,7 +88,7 @@ class Traffic:
         )
 
     async def stop(self) -> None:
-        """Publish no more, and wait until everything that the stream has is read."""
+        """Stop publishing, and wait until all messages of the stream are read."""
         assert self._task is not None
         acknowledged = len(self._ledger.acknowledged)
         await eventually(lambda: len(self._ledger.acknowledged) > acknowledged, "a last publish")
@@ -101,13 +101,13 @@ class Traffic:
             raise
 
     async def _server_says(self) -> str:
-        """What the stream holds, and how far its consumers are."""
+        """Return the state of the stream and of its consumers."""
         state = (await self.stream.info()).state
         consumers = [info async for info in self.stream.consumers()]
         return "\n".join([f"the stream: {state}", *(f"a consumer: {info}" for info in consumers)])
 
     async def no_consumers(self) -> None:
-        """Wait until nothing is left of the readers on the server."""
+        """Wait until the server has no consumers of the readers left."""
 
         async def none() -> bool:
             return not [name async for name in self.stream.consumer_names()]

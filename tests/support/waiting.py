@@ -1,4 +1,4 @@
-"""Waiting for what cannot be awaited, with a deadline."""
+"""Polls, with a deadline, for conditions that cannot be awaited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["process_gone", "wait_until"]
 
 
 def wait_until(done: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
-    """Ask again and again until `done`; AssertionError with `what` after `timeout` seconds."""
+    """Poll until `done`. Raises AssertionError with `what` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not done():
         assert time.monotonic() < deadline, f"after {timeout:g} seconds not yet: {what}"
@@ -18,7 +18,7 @@ def wait_until(done: Callable[[], bool], what: str, timeout: float = 20.0) -> No
 
 
 def process_gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie that nobody reaps has."""
+    """Whether a process has ended; a zombie counts as ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] == b"Z"

@@ -1,4 +1,4 @@
-"""Waiting for what a connection tells about itself, instead of sleeping."""
+"""Waits for the events of a connection, in place of sleeping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jetspark import Event
 
 __all__ = ["Watch", "eventually"]
 
-_LONG = 60.0  # seconds; only a hang takes so long: two elections in a row that fail take half of it
+_LONG = 60.0  # seconds; only a hang takes this long: two failed elections in a row take half of it
 
 
 class Watch:
@@ -19,7 +19,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.events: list[tuple[Event, Any]] = []
-        """Each event with what came with it, or None."""
+        """Each event with its argument, or None."""
         self._arrived = asyncio.Event()
 
     @property
@@ -34,11 +34,11 @@ class Watch:
         return self.names.count(event)
 
     def last(self, event: Event) -> Any:
-        """What came with the latest `event`."""
+        """Return the argument of the latest `event`."""
         return [about for name, about in self.events if name is event][-1]
 
     async def until(self, event: Event, times: int = 1) -> Any:
-        """Wait until `event` has happened so often in all; returns what came with it then."""
+        """Wait until `event` has happened `times` times in all; returns its last argument."""
         await eventually(lambda: self.count(event) >= times, f"{times} times {event}", self._arrived, self)
         return [about for name, about in self.events if name is event][times - 1]
 
@@ -56,7 +56,7 @@ class Watch:
 async def eventually(
     condition: Callable[[], bool], what: str, arrived: asyncio.Event | None = None, details: object = ""
 ) -> None:
-    """Wait until `condition` holds. It is looked at when `arrived` is set, else every few milliseconds.
+    """Wait until `condition` holds. Checks it when `arrived` is set, else every few milliseconds.
 
     `details` go into the error, as they are by then.
     """
