@@ -127,6 +127,38 @@ def violations(source: str, module: str, *, is_package: bool = False) -> list[st
     return found
 
 
+# The same inside `jetspark.jetstream`, whose map says what each part is.
+JETSTREAM: tuple[tuple[str, ...], ...] = (
+    ("model", "retry", "on_error", "heartbeat"),
+    ("inbox",),
+    ("message",),
+    ("api",),
+    ("manage",),
+    ("publish", "pull"),
+    ("push",),
+    ("ordered",),
+    ("read", "advisories"),
+    ("dead_letters", "subscribe"),
+    ("consumer",),
+    ("stream",),
+    ("context",),
+)
+
+
+def upward_imports(source: str, module: str) -> list[str]:
+    """One sentence for each import inside `jetspark.jetstream` that does not point down."""
+    level = {part: number for number, parts in enumerate(JETSTREAM) for part in parts}
+    part = module.split(".")[2]
+    found = []
+    for line, target in imports(source, module, is_package=False):
+        names = target.split(".")
+        if names[:2] != ["jetspark", "jetstream"] or len(names) < 3 or names[2] == part:
+            continue
+        if level[names[2]] >= level[part]:
+            found.append(f"{module}:{line}: `{part}` may not import `{target}`")
+    return found
+
+
 def module_name(path: Path) -> str:
     parts = path.relative_to(SRC).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -141,6 +173,18 @@ def test_every_module_imports_downwards_only() -> None:
         for violation in violations(path.read_text(), module_name(path), is_package=path.stem == "__init__")
     ]
     assert found == []
+
+
+def test_the_parts_of_jetstream_import_downwards_only() -> None:
+    paths = [path for path in sorted((SRC / "jetspark/jetstream").rglob("*.py")) if path.stem != "__init__"]
+    assert {module_name(path).split(".")[2] for path in paths} == {part for row in JETSTREAM for part in row}
+    assert [each for path in paths for each in upward_imports(path.read_text(), module_name(path))] == []
+
+
+def test_the_checker_catches_a_cycle_inside_jetstream() -> None:
+    source = "if TYPE_CHECKING:\n    from jetspark.jetstream.context import JetStream"
+    assert len(upward_imports(source, "jetspark.jetstream.pull.fetch")) == 1
+    assert upward_imports("from jetspark.jetstream.api import API", "jetspark.jetstream.pull.fetch") == []
 
 
 @pytest.mark.parametrize(

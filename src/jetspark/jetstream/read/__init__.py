@@ -1,1 +1,9 @@
-"""read."""
+"""Reading what a stream stores, without acknowledgements, in reading order:
+
+- `direct`: one message, or batches of them, by direct get.
+- `lookup`: where something is in a stream, as its leader knows it.
+- `loss`: which gaps in a stream are losses, and their cause. Pure.
+- `ranges`: the sequences [first, next) of a stream, each message once, with every loss reported.
+
+They import `manage` and `ordered`. `Stream`, `dead_letters`, the Spark source and the CLI import them.
+"""
