@@ -55,22 +55,29 @@ class HeartbeatMonitor:
         self._interval = allowed / checks
         self._is_expected = is_expected
         self._on_missed = on_missed
-        self._timer = self._set()
+        self._timer: asyncio.TimerHandle | None = None
 
-    def heard(self) -> None:
-        """Something arrived, was requested, or the connection is new."""
-        self._heartbeat.last_heard = self._loop.time()
+    def start(self) -> None:
+        """Check from now on."""
+        self.heard()
+        self._set()
+
+    def heard(self) -> float:
+        """Something arrived, was requested, or the connection is new. Returns the time."""
+        self._heartbeat.last_heard = now = self._loop.time()
+        return now
 
     def stop(self) -> None:
         """Check no more."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _set(self) -> asyncio.TimerHandle:
+    def _set(self) -> None:
         due = self._loop.time() + self._interval
-        return self._loop.call_at(due, self._check, due)
+        self._timer = self._loop.call_at(due, self._check, due)
 
     def _check(self, due: float) -> None:
-        self._timer = self._set()
+        self._set()
         if not self._is_expected():
             self.heard()
         elif self._heartbeat.missed(self._loop.time(), due):

@@ -668,7 +668,7 @@ async def test_stopping_it_when_told_of_an_error_ends_it(
     async with asyncio.timeout(20):
         assert await messages.next() is None
     await messages.stop()
-    timer = messages._buffer._heartbeat_timer
+    timer = messages._buffer._heartbeat._timer
     assert timer is None or timer.cancelled() or timer.when() <= asyncio.get_running_loop().time()
     await server.pull()
     assert server.idle

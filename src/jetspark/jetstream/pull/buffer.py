@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
+from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.status import OnConsume, Status, classify, is_status
 from jetspark.jetstream.on_error import OnError, Reporter
@@ -67,7 +68,12 @@ class PullBuffer(PullReceiver):
         self._lent = 0
         self._arrived = Signal()
         self._pin_id: str | None = None
-        self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self._heartbeat = HeartbeatMonitor(
+            2 * options.heartbeat,
+            checks=2,
+            is_expected=lambda: self._session.attached and self._accounting.requested > 0,
+            on_missed=self._on_missed_heartbeat,
+        )
         self._back_off_timer: asyncio.TimerHandle | None = None
         self._back_off = _FIRST_BACK_OFF
         # The next message did not fit into what was left: it is asked for with the whole limit.
@@ -87,7 +93,7 @@ class PullBuffer(PullReceiver):
         self.target.check_open()
         self._session.add(self)
         self._ask()
-        self._watch_heartbeat()
+        self._heartbeat.start()
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
         """The next message; None when `timeout` seconds passed, or when it is `over`."""
@@ -190,9 +196,9 @@ class PullBuffer(PullReceiver):
         self._arrived.wake()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._heartbeat_timer, self._back_off_timer):
-            if timer is not None:
-                timer.cancel()
+        self._heartbeat.stop()
+        if self._back_off_timer is not None:
+            self._back_off_timer.cancel()
 
     def _expecting(self) -> bool:
         return self._accounting.requested > 0
@@ -214,7 +220,7 @@ class PullBuffer(PullReceiver):
             return
         self._cramped = False
         if idle:
-            self._last_seen = self._loop.time()
+            self._last_seen = self._heartbeat.heard()
         request = self.options.request(ask.amount, self._pin_id)
         self.target.send(request, reply_subject(self._inbox, ask.token))
 
@@ -233,27 +239,17 @@ class PullBuffer(PullReceiver):
         self._back_off_timer = None
         self._ask()
 
-    def _watch_heartbeat(self) -> None:
-        due = self._loop.time() + self.options.heartbeat
-        self._heartbeat_timer = self._loop.call_at(due, self._check_heartbeat, due)
-
-    def _check_heartbeat(self, due: float) -> None:
-        """Silence while something was asked for: the request is lost, whatever the reason."""
-        allowed = 2 * self.options.heartbeat
-        now = self._loop.time()
-        # A handler that blocks the loop makes the timer late: in that time nobody could hear anything.
-        self._last_seen = min(self._last_seen + now - due, now)
-        if self._session.attached and self._accounting.requested and now - self._last_seen >= allowed:
-            self._accounting.forget()
-            self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
-            self._restart()
-        self._watch_heartbeat()
+    def _on_missed_heartbeat(self, allowed: float) -> None:
+        """The server was silent while a request was open: the request is lost, whatever the reason."""
+        self._accounting.forget()
+        self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
+        self._restart()
 
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Buffer messages, wake the readers once, act on statuses."""
-        self._last_seen = self._loop.time()
+        self._last_seen = self._heartbeat.heard()
         statuses: list[MsgFrame] = []
         # A status has no payload: where all have one, nobody looks at headers, unless for the pin of a group.
         if not all(map(_data, frames)) or (self.options.group is not None and any(map(_header, frames))):
@@ -276,7 +272,7 @@ class PullBuffer(PullReceiver):
 
     def reconnected(self) -> None:
         """Ask again, without a look at the consumer (ADR-37)."""
-        self._last_seen = self._loop.time()
+        self._last_seen = self._heartbeat.heard()
         self._restart()
 
     def closed(self, error: Error | None) -> None:

@@ -218,6 +218,7 @@ class PushSubscription(PushReader):
                 is_expected=lambda: self._connection.session.attached,
                 on_missed=self._on_missed_heartbeat,
             )
+            self._heartbeat.start()
 
     def abandon(self) -> None:
         """Subscribing failed."""
