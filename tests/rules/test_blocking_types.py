@@ -30,12 +30,14 @@ def program(
     assert_type(js.atomic_batch(timeout=1.0), blocking.AtomicBatch)
     assert_type(nc.request("s"), blocking.Msg)
     assert_type(nc.rtt(), float)
+    assert_type(blocking.connect("nats://127.0.0.1", name="n"), blocking.Connection)
     consumer = stream.get_consumer("C")
     assert_type(consumer, blocking.Consumer)
     assert_type(consumer.fetch(10, expires=1.0), blocking.Batch)
     assert_type(consumer.next(), blocking.JetStreamMsg | None)
     assert_type(pulled.fetch(2, timeout=1.0), blocking.Batch)
     # Each of these is an error, so mypy reports an ignore that is not needed if the check is lost.
+    blocking.connect(servers=[], nam="n")  # type: ignore[call-arg]
     stream.info(deleted=True)  # type: ignore[call-arg]
     js.publish("s", "text")  # type: ignore[arg-type]
     js.ordered_consumer("S", start=2)  # type: ignore[call-arg]

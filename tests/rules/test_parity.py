@@ -168,6 +168,7 @@ def test_parameters_are_the_same(asynchronous: type, plain: type, name: str) -> 
 
 def test_connect_takes_the_same_parameters() -> None:
     assert parameters(blocking.connect) == parameters(jetspark.connect)
+    assert inspect.signature(blocking.connect).return_annotation == "Connection"
 
 
 def parameters(function: Any) -> list[tuple[Any, ...]]:

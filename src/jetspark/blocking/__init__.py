@@ -21,15 +21,14 @@ The map, in reading order; each file may import those above it:
     pull_subscription   twin of jetstream/subscribe/pull
     advisories          twin of jetstream/advisories
     context             twin of jetstream/context
-    connection, connect twins of core/connection and client
+    connection          twin of core/connection and client: `Connection`, `connect`
 
 tests/rules/test_parity.py compares every class with its twin.
 """
 
 from jetspark.blocking.advisories import Advisories
 from jetspark.blocking.atomic import AtomicBatch
-from jetspark.blocking.connect import connect
-from jetspark.blocking.connection import Connection
+from jetspark.blocking.connection import Connection, connect
 from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.iterate import Consuming, Messages

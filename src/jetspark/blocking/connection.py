@@ -1,16 +1,16 @@
-"""The connection, as blocking programs see it. Twin of `core/connection.py` and `client.py`."""
+"""The connection and `connect` of blocking programs. Twin of `core/connection.py` and `client.py`."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import ParamSpec, Self
 
 from jetspark import client as aio
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.message import blocking_message
-from jetspark.blocking.mirror import calls, mirrors
+from jetspark.blocking.mirror import calls, mirrors, twin
 from jetspark.blocking.subscription import Callback, Subscription
 from jetspark.blocking.threads.bridge import Bridge
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Statistics
@@ -20,7 +20,9 @@ from jetspark.core.server_info import ServerInfo
 from jetspark.errors import Error
 from jetspark.wire.headers import HeadersLike
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "connect"]
+
+P = ParamSpec("P")
 
 
 @mirrors(aio.Connection)
@@ -154,3 +156,14 @@ class Connection:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _connects(function: Callable[P, aio.Connecting]) -> Callable[P, Connection]:
+    def connect(*args: P.args, **kwargs: P.kwargs) -> Connection:
+        connecting = function(*args, **kwargs)
+        return Connection(Bridge(connecting._servers, connecting._options))
+
+    return twin(function, connect, "Connection")
+
+
+connect = _connects(aio.connect)

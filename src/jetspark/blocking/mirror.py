@@ -80,10 +80,13 @@ def iterates(
     return twin(method, read)
 
 
-def twin(method: Callable[..., Any], function: F) -> F:
-    """Give a blocking function the name, signature and docstring of its asynchronous method."""
+def twin(method: Callable[..., Any], function: F, returns: str | None = None) -> F:
+    """Give a blocking function the name, signature and docstring of its asynchronous method.
+
+    `returns` replaces the annotation of the result.
+    """
     signature = inspect.signature(method)
-    result = re.sub(r"\bAsyncIterator\b", "Iterator", str(signature.return_annotation))
+    result = returns or re.sub(r"\bAsyncIterator\b", "Iterator", str(signature.return_annotation))
     function.__name__ = method.__name__
     function.__qualname__ = method.__qualname__
     function.__doc__ = plain_doc(method.__doc__)
