@@ -1,4 +1,4 @@
-"""What the tests of the pipeline do again and again: write a file, ship lines, run, keep the books."""
+"""What the tests of the pipeline do again and again: write a file, ship lines, run, count lines."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Pipes:
         stream = self.js.get_stream(self.dead)
         return list(stream.get_messages(1)) if stream.info().state.messages else []
 
-    def books(self) -> tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]]:
+    def counts(self) -> tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]]:
         """How often each line of the stream is in the table, and among the dead letters."""
         rows = Counter(
             (row.stream, row.sequence) for row in self.table().select("stream", "sequence").collect()
@@ -176,8 +176,8 @@ class Pipes:
         return rows, letters
 
 
-def assert_balanced(pipes: Pipes, lines: int) -> None:
+def assert_each_line_once(pipes: Pipes, lines: int) -> None:
     """Each line is in the table or a dead letter, once."""
-    rows, letters = pipes.books()
+    rows, letters = pipes.counts()
     assert [place for place, count in (rows + letters).items() if count > 1] == []
     assert {sequence for _, sequence in rows + letters} == set(range(1, lines + 1))

@@ -141,7 +141,7 @@ MISTAKES = {
         "line 14, parse.fields.a: 'text' is not one of",
     ),
     "no-pattern": ('"combined"', '"regex"', "line 12, parse.pattern: is missing"),
-    "bad-pattern": ('"combined"', '"regex"\npattern = "(?<a>"', "line 14, parse.pattern: is no regular"),
+    "bad-pattern": ('"combined"', '"regex"\npattern = "(?<a>"', "line 14, parse.pattern: invalid regular"),
     "no-groups": ('"combined"', '"regex"\npattern = "(a)"', "line 14, parse.pattern: needs named groups"),
     "no-such-group": (
         '"combined"',

@@ -1,4 +1,4 @@
-"""The demo, and the whole pipeline while its parts are killed: the books balance."""
+"""The demo, and the whole pipeline while its parts are killed: the counts match."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.errors import UsageError
 from jetspark.logs.agent.options import MAX_LINE
-from jetspark.logs.demo.counts import LineCounts, balance
+from jetspark.logs.demo.counts import LineCounts, count_lines
 from jetspark.logs.demo.hosts import Host, OwnFiles
 from jetspark.logs.demo.hosts import access_line as simulated_line
 from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline
@@ -48,14 +48,14 @@ def test_lines_are_the_same_with_the_same_seed() -> None:
     assert first == second
 
 
-def test_books_say_whether_they_balance() -> None:
-    def books(**changed: int) -> LineCounts:
+def test_counts_say_whether_they_match() -> None:
+    def counts(**changed: int) -> LineCounts:
         numbers = {"written": 10, "rows": 9, "dead_letters": 1, "duplicates": 0} | changed
         return LineCounts(**numbers)
 
-    assert books().balanced
-    assert (books(rows=8).balanced, books(rows=8).lost) == (False, 1)
-    assert (books(rows=10, duplicates=1).balanced, books(rows=10, duplicates=1).lost) == (False, 0)
+    assert counts().match
+    assert (counts(rows=8).match, counts(rows=8).lost) == (False, 1)
+    assert (counts(rows=10, duplicates=1).match, counts(rows=10, duplicates=1).lost) == (False, 0)
 
 
 #: Seconds; Spark takes some to start, and on a busy machine many.
@@ -63,7 +63,7 @@ SLOW = 300.0
 
 
 @pytest.mark.timeout(900)
-def test_agents_server_and_spark_are_killed_ten_times_and_the_books_balance(
+def test_agents_server_and_spark_are_killed_ten_times_and_the_counts_match(
     session: SparkSession, tmp_path: Path
 ) -> None:
     seed = os.environ.get("JETSPARK_TEST_SEED") or str(random.randrange(1 << 30))
@@ -89,10 +89,10 @@ def test_agents_server_and_spark_are_killed_ten_times_and_the_books_balance(
                 pipeline.kill_job()
         pipeline.finish(lambda sample: None, timeout=SLOW)
         table, url = str(pipeline.table), pipeline.server.url
-        books = balance(session, pipeline.last.written, table, url, DEAD_LETTERS)
-    assert books.balanced, f"{books}, JETSPARK_TEST_SEED={seed}"
-    assert books.dead_letters == sum(host.poison for host in hosts)
-    assert dict(books.hosts) == {host.name: host.written - host.poison for host in hosts}
+        counts = count_lines(session, pipeline.last.written, table, url, DEAD_LETTERS)
+    assert counts.match, f"{counts}, JETSPARK_TEST_SEED={seed}"
+    assert counts.dead_letters == sum(host.poison for host in hosts)
+    assert dict(counts.hosts) == {host.name: host.written - host.poison for host in hosts}
 
 
 @pytest.mark.timeout(600)
@@ -124,8 +124,8 @@ def test_files_of_the_users_are_counted_as_an_agent_does(tmp_path: Path) -> None
     (tmp_path / "a.log.1.gz").write_bytes(b"left out")
     assert OwnFiles([str(tmp_path / "a*"), str(tmp_path / "*.log")]).written == 4 + 2
     (tmp_path / "empty").touch()
-    for pattern, complaint in (("*.gz", "no file is"), ("empty", "there is no line in")):
-        with pytest.raises(UsageError, match=complaint):
+    for pattern, message in (("*.gz", "no file matches"), ("empty", "no lines in")):
+        with pytest.raises(UsageError, match=message):
             OwnFiles([str(tmp_path / pattern)])
 
 
@@ -134,16 +134,16 @@ def test_lines_without_ids_are_known_by_their_place(pipes: Pipes) -> None:
     pipes.publish(["poison"])
     pipes.run(pipes.file())
 
-    def books(table: str) -> LineCounts:
-        return balance(pipes.session, 6, table, pipes.bench.url, pipes.dead, simulated=False)
+    def counts(table: str) -> LineCounts:
+        return count_lines(pipes.session, 6, table, pipes.bench.url, pipes.dead, simulated=False)
 
     table = pipes.place / "table"
-    found = books(str(table))
-    assert (found.rows, found.dead_letters, found.duplicates, found.balanced) == (5, 1, 0, True)
+    found = counts(str(table))
+    assert (found.rows, found.dead_letters, found.duplicates, found.match) == (5, 1, 0, True)
     assert (found.hosts, found.statuses) == ((("web1", 5),), ((200, 5),))
     (date,) = table.glob("date=*")
     shutil.copytree(date, table / "date=2000-01-01")
-    found = books(str(table))
-    assert (found.rows, found.duplicates, found.lost, found.balanced) == (10, 5, 0, False)
+    found = counts(str(table))
+    assert (found.rows, found.duplicates, found.lost, found.match) == (10, 5, 0, False)
     # A job that wrote no row has made no table.
-    assert (books(f"{table}-none").rows, books(f"{table}-none").lost) == (0, 5)
+    assert (counts(f"{table}-none").rows, counts(f"{table}-none").lost) == (0, 5)

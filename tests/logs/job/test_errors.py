@@ -44,7 +44,7 @@ org.apache.spark.SparkException: Job aborted.
                 "Set failOnDataLoss to false to go on with what is left"
             ),
             "stream LOGS lost the sequences [1, 5): purged",
-            "The lines are gone. With source.fail_on_data_loss = false, the next run goes on without them",
+            "To continue without the lost lines, set source.fail_on_data_loss = false",
         ),
         ("[CANNOT] Do it. SQLSTATE: 22007", "[CANNOT] Do it.", "It goes on"),
         ("", "PySparkException", "It goes on"),
@@ -60,7 +60,7 @@ def test_the_reason_is_found_in_what_spark_tells(text: str, told: str, hint: str
 )
 def test_a_spark_that_is_gone_is_an_error_like_others(gone: Exception) -> None:
     with (
-        pytest.raises(Error, match=r"Spark ended, and did not say why\. It goes on"),
+        pytest.raises(Error, match=r"the Spark process ended without an error message\. It goes on"),
         spark_explained("It goes on"),
     ):
         raise gone

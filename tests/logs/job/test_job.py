@@ -17,7 +17,7 @@ from jetspark.errors import Error, UsageError
 from jetspark.logs.job.checkpoint import lock_checkpoint
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
-from tests.logs.job.support import Pipes, access_line, assert_balanced
+from tests.logs.job.support import Pipes, access_line, assert_each_line_once
 
 HOSTILE = "../../etc/pass wd" + "x" * 300
 
@@ -31,7 +31,7 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     file = pipes.file()
     (told,) = pipes.run(file)
     assert (told.lines, told.rows, told.dead_letters, told.lag) == (103, 100, 3, 0)
-    assert_balanced(pipes, 103)
+    assert_each_line_once(pipes, 103)
     # Any tool reads it, not only Spark; and the host's name makes no way out of the table.
     assert pyarrow.dataset.dataset(pipes.place / "table", partitioning="hive").count_rows() == 100
     hosts = sorted(path.name for path in (pipes.place / "table").glob("date=2026-01-31/*"))
@@ -55,12 +55,12 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     shutil.copytree(day / "host=web1", day / "host=gone")
     (again,) = pipes.run(file)
     assert (again.batch, again.rows, again.dead_letters) == (told.batch, 100, 3)
-    assert_balanced(pipes, 103)
+    assert_each_line_once(pipes, 103)
     # New lines are a new batch.
     pipes.publish([access_line("web1", 90), "poison again"])
     (more,) = pipes.run(file)
     assert (more.lines, more.rows, more.dead_letters) == (2, 1, 1)
-    assert_balanced(pipes, 105)
+    assert_each_line_once(pipes, 105)
     assert pipes.run(file) == []
     # One job at a time, and none with another checkpoint: its batch 0 would replace that of the table.
     with (
@@ -154,7 +154,7 @@ def test_a_full_disk_fails_the_batch_and_the_next_run_goes_on_with_it(pipes: Pip
     (told,) = pipes.run(file)
     assert (told.rows, told.dead_letters) == (100, 1)
     (pipes.place / "table").symlink_to(small_disk / "table")
-    assert_balanced(pipes, 101)
+    assert_each_line_once(pipes, 101)
     assert not list(small_disk.glob("table/.spark-staging*"))
 
 

@@ -103,14 +103,14 @@ def demo(
             DemoView(run.out, pipeline) as view,
         ):
             _watch(pipeline, view, 0.0 if files else seconds or 20.0, kill=kill)
-            books = _balance(pipeline, simulated=not files)
+            counts = _count(pipeline, simulated=not files)
         draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
     except Error as error:
         raise Failure(str(error), f"Everything is in {place}") from error
-    _show(run, books, pipeline)
-    if not books.balanced:
+    _show(run, counts, pipeline)
+    if not counts.match:
         raise Failure(
-            f"the books do not balance: {books.lost:,} lines are missing, {books.duplicates:,} there twice",
+            f"the counts do not match: {counts.lost:,} lines missing, {counts.duplicates:,} duplicates",
             f"Everything is in {place}",
         )
 
@@ -153,8 +153,8 @@ def _run_for(seconds: float, pipeline: Pipeline, view: DemoView) -> None:
         time.sleep(_LOOK)
 
 
-def _balance(pipeline: Pipeline, *, simulated: bool) -> LineCounts:
-    from jetspark.logs.demo.counts import balance  # noqa: PLC0415 - loads Spark
+def _count(pipeline: Pipeline, *, simulated: bool) -> LineCounts:
+    from jetspark.logs.demo.counts import count_lines  # noqa: PLC0415 - loads Spark
     from jetspark.logs.demo.pipeline import DEAD_LETTERS  # noqa: PLC0415
     from jetspark.logs.job.config_file import read_config  # noqa: PLC0415
     from jetspark.logs.job.session import start_session  # noqa: PLC0415
@@ -163,12 +163,12 @@ def _balance(pipeline: Pipeline, *, simulated: bool) -> LineCounts:
     spark = start_session(config, pipeline.place / "spark.log")
     try:
         table, url = str(pipeline.table), pipeline.server.url
-        return balance(spark, pipeline.last.written, table, url, DEAD_LETTERS, simulated=simulated)
+        return count_lines(spark, pipeline.last.written, table, url, DEAD_LETTERS, simulated=simulated)
     finally:
         spark.stop()
 
 
-def _show(run: Run, books: LineCounts, pipeline: Pipeline) -> None:
+def _show(run: Run, counts: LineCounts, pipeline: Pipeline) -> None:
     place = pipeline.place
     files = {
         "table": place / "table",
@@ -178,19 +178,19 @@ def _show(run: Run, books: LineCounts, pipeline: Pipeline) -> None:
     }
     if run.out.json:
         paths = {name: str(path) for name, path in files.items()}
-        run.out.value({**dataclasses.asdict(books), "lost": books.lost, "balanced": books.balanced, **paths})
+        run.out.value({**dataclasses.asdict(counts), "lost": counts.lost, "balanced": counts.match, **paths})
         return
-    equals = "=" if books.balanced else "!="
+    equals = "=" if counts.match else "!="
     run.out.text(
-        f"Lines written {show_count(books.written)} {equals} rows {show_count(books.rows)} + dead letters "
-        f"{show_count(books.dead_letters)}, duplicates {show_count(books.duplicates)}, "
+        f"Lines written {show_count(counts.written)} {equals} rows {show_count(counts.rows)} + dead letters "
+        f"{show_count(counts.dead_letters)}, duplicates {show_count(counts.duplicates)}, "
         f"kills of Spark {len(pipeline.killed)}, in {pipeline.last.seconds:.0f} s"
     )
     run.out.details(
         [
-            ("Top hosts", _counts(books.hosts)),
-            ("Status codes", _counts(books.statuses)),
-            ("Dead letters", _counts(books.reasons)),
+            ("Top hosts", _counts(counts.hosts)),
+            ("Status codes", _counts(counts.statuses)),
+            ("Dead letters", _counts(counts.reasons)),
             *((name.capitalize(), path) for name, path in files.items()),
         ]
     )

@@ -1,1 +1,16 @@
-"""agent."""
+"""The agent: follows log files and publishes each line once.
+
+split         bytes into lines, without I/O
+positions     the position file: how far each file is stored
+file          one followed file, and whether it is still the same
+discovery     the followed files: patterns, renames, truncations
+options       the options of an agent
+reader        new lines of the followed files, oldest file first
+stdin         standard input as lines
+stored_ids    ids of lines that the stream stored beyond the positions
+send_queue    lines in flight, and the positions that follow from acknowledgements
+report        status reports
+agent         runs the parts above
+
+Each file imports files above it only. The agent imports `format`, `compression` and `control`.
+"""

@@ -1,4 +1,4 @@
-"""The books at the end of the demo: every line that was written must be somewhere, once. Spark counts."""
+"""The final check of the demo: every written line is in the table or a dead letter, exactly once."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.dead_letters import REASON, SEQUENCE
 
-__all__ = ["LineCounts", "balance"]
+__all__ = ["LineCounts", "count_lines"]
 
 _NO_ROWS: Final = "host string, path string, sequence bigint"
-#: The id of a simulated line, in a path and in what is no access log.
+#: The id of a simulated line, in a path or in a line that does not parse.
 _ID: Final = r"\bid=([\w-]+)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LineCounts:
-    """What became of the lines."""
+    """Where the lines are."""
 
     written: int
     rows: int
     dead_letters: int
-    #: Rows and dead letters that are there more than once.
+    #: Rows and dead letters that are stored more than once.
     duplicates: int
     hosts: tuple[tuple[str, int], ...] = ()
     statuses: tuple[tuple[int, int], ...] = ()
-    #: Why lines did not parse, and how many.
+    #: Why lines did not parse, with counts.
     reasons: tuple[tuple[str, int], ...] = ()
 
     @property
     def lost(self) -> int:
-        """Lines that are nowhere."""
+        """Lines that are missing."""
         return self.written - (self.rows + self.dead_letters - self.duplicates)
 
     @property
-    def balanced(self) -> bool:
-        """Whether every line is there, once."""
+    def match(self) -> bool:
+        """Whether every line is stored exactly once."""
         return self.duplicates == 0 and self.written == self.rows + self.dead_letters
 
 
-def balance(
+def count_lines(
     spark: SparkSession, written: int, table: str, url: str, dead_letters: str, *, simulated: bool = True
 ) -> LineCounts:
-    """Compare what was written with the table and the stream of dead letters.
+    """Compare the number of written lines with the table and the stream of dead letters.
 
-    Simulated lines have ids; others are known by their place in the stream.
+    Simulated lines have ids; others are identified by their stream sequence.
     """
-    # A job that wrote no row has made no table.
+    # A job without rows creates no table.
     rows = spark.read.parquet(table) if Path(table).is_dir() else spark.createDataFrame([], _NO_ROWS)
     letters = spark.read.format("jetstream").options(servers=url, stream=dead_letters).load()
     letters = letters.select("data", *map(_header, (REASON, SEQUENCE)))
@@ -61,11 +61,11 @@ def balance(
     both = rows.select(ids[0].alias("id")).unionAll(letters.select(ids[1].alias("id")))
     total, distinct = both.agg(F.count("*"), F.count_distinct("id")).collect()[0]
     reasons = _top(letters.withColumnRenamed(REASON, "reason"), "reason")
-    buried = sum(count for _, count in reasons)
+    dead = sum(count for _, count in reasons)
     return LineCounts(
         written=written,
-        rows=total - buried,
-        dead_letters=buried,
+        rows=total - dead,
+        dead_letters=dead,
         duplicates=total - distinct,
         hosts=_top(rows, "host"),
         statuses=_top(rows, "status") if "status" in rows.columns else (),

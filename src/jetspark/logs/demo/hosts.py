@@ -1,7 +1,7 @@
-"""Where the lines of the demo come from: simulated hosts, or files of the user's.
+"""The log sources of the demo: simulated hosts, or files of the user.
 
-A simulated host writes an access log as a busy web server does, rotates it, and knows what it wrote. Every
-line has an id in its query string, `host-number`, so that lines can be told apart later.
+A simulated host writes and rotates an access log like a busy web server, and counts its lines. Every line has
+a unique id in its query string, `host-number`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _AGENTS: Final = (
     "curl/8.5.0",
     "Googlebot/2.1 (+http://www.google.com/bot.html)",
 )
-#: One line of so many is none.
+#: One line in this many does not parse.
 _POISON: Final = 2000
 #: Seconds between two writes.
 _TICK: Final = 0.05
@@ -62,7 +62,7 @@ def access_line(chance: random.Random, host: str, number: int, now: datetime) ->
 
 
 def poison_line(host: str, number: int) -> str:
-    """What is no line of an access log: a worker that died while it wrote one."""
+    """A line that is not in the format: the error of a worker process."""
     return f"worker {number} of {host} exited on signal 11 id={host}-{number}"
 
 
@@ -70,22 +70,22 @@ class LogSource(Protocol):
     """Lines of one host."""
 
     name: str
-    #: How many there are until now.
+    #: The number of lines so far.
     written: int
 
     @property
     def ship(self) -> Sequence[str]:
-        """What `jetspark ship` is told to ship."""
+        """The arguments of `jetspark ship`."""
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
 
 
 class OwnFiles:
-    """Files of the user's, as they are now. Raises `UsageError` when there are none."""
+    """Existing files of the user. Raises `UsageError` if there are none."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self.name = "local"
@@ -97,27 +97,27 @@ class OwnFiles:
             if os.path.isfile(path) and not any(fnmatch.fnmatch(path, each) for each in COMPRESSED)
         }
         if not found:
-            raise UsageError(f"no file is {' or '.join(patterns)}", hint="Compressed ones are left out")
-        # Counted as an agent does it: a line that is too long is several.
+            raise UsageError(f"no file matches {' or '.join(patterns)}", hint="Compressed files are skipped")
+        # Counted like the agent does: a long line is cut into several.
         contents = (Path(path).read_bytes() for path in found)
         self.written = sum(len(split_lines(data, 0, MAX_LINE, final=True)[0]) for data in contents)
         if not self.written:
-            raise UsageError(f"there is no line in {' and '.join(patterns)}")
+            raise UsageError(f"no lines in {' and '.join(patterns)}")
 
     def start(self) -> None:
-        """They are there."""
+        """Do nothing: the files exist."""
 
     def stop(self) -> None:
-        """They stay as they are."""
+        """Do nothing: the files stay as they are."""
 
 
 class Host:
-    """One simulated host with its log, which a thread writes."""
+    """A simulated host; a thread writes its log."""
 
     def __init__(self, name: str, directory: Path, *, rate: float, rotate_after: int, seed: str) -> None:
         self.name = name
         self.directory = directory
-        # The log, and those that were rotated away.
+        # The log and its rotated files.
         self.ship = (str(directory / "access.log*"),)
         self.written = 0
         self.poison = 0
@@ -130,11 +130,11 @@ class Host:
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(timeout=30)

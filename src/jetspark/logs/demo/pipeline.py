@@ -1,4 +1,4 @@
-"""Everything that moves in the demo: hosts, their agents, the server, the Spark job.
+"""The processes of the demo: hosts, their agents, the server, the Spark job.
 
 ```
 hosts --> log files --> agents --> stream --> Spark job --> table
@@ -55,33 +55,33 @@ log = "spark.log"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-    """How far everything is at a moment."""
+    """The progress of all parts at one time."""
 
-    #: Since the beginning.
+    #: Since the start.
     seconds: float = 0.0
-    #: Lines that hosts wrote.
+    #: Lines that the hosts wrote.
     written: int = 0
-    #: Lines that agents know to be stored.
+    #: Lines that the stream acknowledged to the agents.
     shipped: int = 0
     #: Messages in the stream.
     stored: int = 0
-    #: Lines of the stream that the job is done with.
+    #: Lines of the stream that the job has processed.
     processed: int = 0
     dead_letters: int = 0
 
     @property
     def done(self) -> bool:
-        """Whether all that was written is stored and processed."""
+        """Whether all written lines are stored and processed."""
         return self.stored >= self.written and self.processed >= self.stored
 
     @property
     def lag(self) -> int:
-        """Lines that are stored, and not yet processed."""
+        """Lines that are stored but not processed."""
         return max(self.stored - self.processed, 0)
 
 
 class Pipeline:
-    """The whole pipeline, with everything below one directory, for as long as the context lasts."""
+    """The whole pipeline, with all of its files in one directory. Use it as a context manager."""
 
     def __init__(self, place: Path, sources: Sequence[LogSource], *, format: str = "combined") -> None:
         self.place = place
@@ -89,14 +89,14 @@ class Pipeline:
         self.table = place / "table"
         self.config = place / "pipeline.toml"
         self.samples: list[Sample] = []
-        #: Seconds at which the job was killed.
+        #: The times at which the job was killed, in seconds since the start.
         self.killed: list[float] = []
         place.mkdir(parents=True, exist_ok=True)
         self.server = Server(store_dir=place / "store")
         self._format = format
         self._began = time.monotonic()
         self._stack = ExitStack()
-        # Lines that agents had shipped when they were killed.
+        # Lines that killed agents had shipped.
         self._shipped = 0
         self._agent_count = 0
 
@@ -109,7 +109,7 @@ class Pipeline:
             self._letters = js.create_stream(StreamConfig(name=DEAD_LETTERS, subjects=["dead.>"]))
             self.config.write_text(_CONFIG.format(url=self.server.url, format=self._format))
             self._began = time.monotonic()
-            # Spark takes its time to start; what is written meanwhile is its first batch.
+            # Spark starts slowly; its first batch is what the hosts write meanwhile.
             self.job = self._start_job()
             self.agents = [self._start_agent(source) for source in self.sources]
             for source in self.sources:
@@ -123,7 +123,7 @@ class Pipeline:
     ) -> None:
         self._stack.close()
 
-    # --- what an accident does, and who repairs it
+    # --- faults
 
     def kill_job(self) -> None:
         """Kill Spark, and start it again."""
@@ -143,7 +143,7 @@ class Pipeline:
         self.server.kill()
         self.server.start()
 
-    # --- how it goes
+    # --- progress
 
     @property
     def last(self) -> Sample:
@@ -151,41 +151,43 @@ class Pipeline:
         return self.samples[-1] if self.samples else Sample()
 
     def sample(self) -> Sample:
-        """Look how far it is. Raises `Error` when the job or an agent has ended by itself."""
+        """Take a sample. Raises `Error` if the job or an agent has failed."""
         for name, command in (("the Spark job", self.job), *(("an agent", each) for each in self.agents)):
             if command.failed:
-                raise Error(f"{name} ended: {command.complaint}")
-        told = self.job.last
+                raise Error(f"{name} ended: {command.last_message}")
+        record = self.job.last
         sample = Sample(
             seconds=time.monotonic() - self._began,
             written=sum(source.written for source in self.sources),
             shipped=self._shipped + sum(map(_lines, self.agents)),
             stored=self._logs.info().state.messages,
-            processed=told["reached"] if told else 0,
+            processed=record["reached"] if record else 0,
             dead_letters=self._letters.info().state.messages,
         )
         self.samples.append(sample)
         return sample
 
-    def finish(self, look: Callable[[Sample], object], *, timeout: float) -> None:
-        """Let hosts write no more, wait until everything is processed, and stop the job and the agents.
+    def finish(self, show: Callable[[Sample], object], *, timeout: float) -> None:
+        """Stop the hosts, wait until everything is processed, then stop the job and the agents.
 
-        `look` is called now and then. Raises `Error` when it takes longer than `timeout` seconds.
+        `show` gets each sample. Raises `Error` after `timeout` seconds.
         """
         for source in self.sources:
             source.stop()
         deadline = time.monotonic() + timeout
         while not (sample := self.sample()).done:
-            look(sample)
+            show(sample)
             if time.monotonic() > deadline:
-                raise Error(f"of {sample.written} lines only {sample.processed} were processed in time")
+                raise Error(
+                    f"only {sample.processed} of {sample.written} lines were processed in {timeout:g} s"
+                )
             time.sleep(0.2)
         for command in (*self.agents, self.job):
             command.stop()
-        look(self._last_of_all(sample))
+        show(self._final_sample(sample))
 
-    def _last_of_all(self, sample: Sample) -> Sample:
-        """A sample with what the agents said when they ended."""
+    def _final_sample(self, sample: Sample) -> Sample:
+        """A sample with the final counts of the agents."""
         shipped = self._shipped + sum(map(_lines, self.agents))
         self.samples.append(dataclasses.replace(sample, shipped=shipped))
         return self.last
@@ -209,5 +211,5 @@ class Pipeline:
 
 
 def _lines(agent: Command) -> int:
-    """How many lines it has shipped."""
+    """The number of lines that an agent has shipped."""
     return int(agent.last["lines"]) if agent.last else 0

@@ -1,4 +1,4 @@
-"""Throughput and lag over the time of the demo, as a picture."""
+"""A plot of throughput and lag over the time of the demo."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jetspark.logs.demo.pipeline import Sample
 
 __all__ = ["draw"]
 
-#: Seconds over which rates are taken: batches come in lumps.
+#: Seconds over which rates are averaged, because batches arrive in bursts.
 _SPAN: Final = 3.0
 
 
 def draw(path: Path, samples: Sequence[Sample], killed: Sequence[float]) -> None:
-    """Write a PNG file; `killed` are the seconds at which the job was."""
+    """Write a PNG file; `killed` are the times in seconds at which the job was killed."""
     import matplotlib as mpl  # noqa: PLC0415 - slow to load, and only needed at the end
 
     mpl.use("Agg")
@@ -42,7 +42,7 @@ def draw(path: Path, samples: Sequence[Sample], killed: Sequence[float]) -> None
 
 
 def _rates(seconds: Sequence[float], counts: Sequence[int]) -> list[float]:
-    """At each moment, how many a second there were in the last few."""
+    """The rate per second over the last few seconds, for each sample."""
     rates = []
     back = 0
     for now, count in zip(seconds, counts, strict=True):

@@ -1,4 +1,4 @@
-"""Commands of `jetspark` as processes, which end with this one: the agents and the Spark job of the demo."""
+"""`jetspark` commands as child processes that end with this one: the agents and the Spark job of the demo."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from jetspark.server.guard import Guarded
 
 __all__ = ["Command"]
 
-#: Seconds that one may take to end when it is told to.
+#: Seconds that a process may take to end after a signal.
 _GRACE: Final = 120.0
-#: Bytes at the end of what it said in which the last record is.
+#: Bytes at the end of the log that contain the last record.
 _TAIL: Final = 16 * 1024
 
 
 class Command:
-    """`jetspark ... --json` as a process. What it tells and what it complains of goes to `log`."""
+    """`jetspark ... --json` as a process. Its records and messages go to the file `log`."""
 
     def __init__(self, *arguments: str, log: Path) -> None:
         self._log = log
-        # Nothing of the user's own settings, which are for other servers.
+        # Without the user's settings, which are for other servers.
         foreign = [part for name in os.environ if name.startswith("NATS_") for part in ("-u", name)]
         settings = [*foreign, f"XDG_CONFIG_HOME={os.devnull}"]
         command = ["env", *settings, sys.executable, "-m", "jetspark", *arguments, "--json"]
@@ -33,33 +33,33 @@ class Command:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended by itself, and not well."""
+        """Whether it ended with an error."""
         return self._guarded.returncode not in (None, 0)
 
     @property
     def last(self) -> dict[str, Any] | None:
-        """The latest record of it, or of one before it with the same log."""
-        records = [line for line in self._said() if line.startswith("{")]
+        """The latest record in the log."""
+        records = [line for line in self._lines() if line.startswith("{")]
         return json.loads(records[-1]) if records else None
 
     @property
-    def complaint(self) -> str:
-        """The last that it said about itself."""
-        remarks = [line for line in self._said() if line and not line.startswith("{")]
-        return remarks[-1] if remarks else "it said nothing"
+    def last_message(self) -> str:
+        """The last line of the log that is not a record."""
+        messages = [line for line in self._lines() if line and not line.startswith("{")]
+        return messages[-1] if messages else "no message"
 
     def kill(self) -> None:
-        """Kill it and all that it started, as a machine that loses its power does."""
+        """Kill it and its children, like a power failure."""
         with suppress(ProcessLookupError):
             os.killpg(self._guarded.pid, signal.SIGKILL)
         self._guarded.end(0)
 
     def stop(self) -> None:
-        """Let it finish what it does, and end."""
+        """Let it finish its work and end."""
         self._guarded.end(_GRACE)
 
-    def _said(self) -> list[str]:
-        """The last lines that are whole."""
+    def _lines(self) -> list[str]:
+        """The last complete lines of the log."""
         with self._log.open("rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
             return file.read().decode(errors="replace").split("\n")[:-1]

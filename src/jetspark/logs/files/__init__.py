@@ -1,1 +1,6 @@
-"""files."""
+"""The log consumer: one file for each host.
+
+files       appends, syncs and rotates the files
+writer      a batch of messages into files, in a thread; imports `files`
+consumer    pulls batches and acknowledges them; imports both
+"""

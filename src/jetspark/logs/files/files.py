@@ -1,8 +1,7 @@
-"""The files of a log consumer: one a host, under one directory.
+"""The files of a log consumer: one for each host, in one directory.
 
-What is appended is synced or, when that fails, taken back: a file ends with whole lines, whatever the disk
-does. The beginning of a line that a crash left is taken back at the next append. Names come from subjects,
-which anybody may have published to.
+An append is synced or, if that fails, undone: a file always ends with a complete line. A partial line that a
+crash left is removed at the next append. Names come from subjects, so they are not trusted.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from jetspark.logs.format.names import file_name
 __all__ = ["Appended", "LogFiles", "is_full"]
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-#: Hosts whose paths are remembered. There may be any number of them.
+#: The number of paths to cache. There may be any number of hosts.
 _REMEMBERED: Final = 10_000
-#: Bytes within which the last whole line is looked for.
+#: Bytes at the end of a file in which to search for the last complete line.
 _LOOK_BACK: Final = 1024 * 1024
 _MODE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def is_full(error: OSError) -> bool:
-    """Whether there may be room later: no space, no quota, no larger file."""
+    """Whether the error may pass when space is freed: disk, quota or file size limit."""
     return error.errno in _FULL
 
 
 class Appended(NamedTuple):
-    """What was appended."""
+    """The result of an append."""
 
-    #: How many of the lines, from the first on, and the bytes they take.
+    #: How many of the lines were written, from the first on, and their bytes.
     lines: int
     bytes: int
-    #: Why the others were not.
+    #: Why the others were not written.
     full: OSError | None
 
 
@@ -53,7 +52,7 @@ class LogFiles:
         self._paths: dict[str, Path] = {}
 
     def path_of(self, host: str) -> Path:
-        """The file of a host. Raises `ValueError` if it were elsewhere."""
+        """The file of a host. Raises `ValueError` if it is outside of the directory."""
         path = self._paths.get(host)
         if path is None:
             path = self.directory / f"{file_name(host)}.log"
@@ -65,7 +64,7 @@ class LogFiles:
         return path
 
     def append(self, host: str, lines: Sequence[bytes]) -> Appended:
-        """Append lines, and sync. Where the disk is full, those that fit. Raises `OSError` for the rest."""
+        """Append lines and sync; on a full disk, the lines that fit. Raises `OSError` for other errors."""
         path = self.path_of(host)
         done, size = 0, 0
         while done < len(lines):
@@ -74,7 +73,7 @@ class LogFiles:
             if not group and room is not None and room < (self._rotate_size or 0):
                 self._rotate(path)
                 continue
-            group = group or lines[done : done + 1]  # One that is larger than a file may be is in one alone.
+            group = group or lines[done : done + 1]  # A line above `rotate_size` gets its own file.
             appended = self._append(path, group)
             done += appended.lines
             size += appended.bytes
@@ -88,7 +87,7 @@ class LogFiles:
         full: OSError | None = None
         fd = os.open(path, _MODE, 0o640)
         try:
-            before = _mend(fd)
+            before = _remove_partial_line(fd)
             written = 0
             try:
                 while written < len(data):
@@ -119,7 +118,7 @@ class LogFiles:
         return Appended(whole, size, full)
 
     def _room(self, path: Path) -> int | None:
-        """Bytes until a file is to be rotated; None when it never is."""
+        """Bytes left until a file is rotated; None without rotation."""
         if self._rotate_size is None:
             return None
         try:
@@ -147,7 +146,7 @@ class LogFiles:
 
 
 def _fitting(lines: Sequence[bytes], start: int, room: int | None) -> Sequence[bytes]:
-    """Lines from `start` on, as many as `room` bytes take."""
+    """The lines from `start` on that fit into `room` bytes."""
     if room is None:
         return lines[start:]
     end = start
@@ -157,8 +156,8 @@ def _fitting(lines: Sequence[bytes], start: int, room: int | None) -> Sequence[b
     return lines[start:end]
 
 
-def _mend(fd: int) -> int:
-    """The size of a file, without the beginning of a line that a crash left and nobody acknowledged."""
+def _remove_partial_line(fd: int) -> int:
+    """Remove a partial line that a crash left, which is not acknowledged. Returns the size of the file."""
     size = os.fstat(fd).st_size
     if not size or os.pread(fd, 1, size - 1) == b"\n":
         return size
@@ -166,6 +165,6 @@ def _mend(fd: int) -> int:
     end = os.pread(fd, size - start, start)
     whole = end.rfind(b"\n") + 1
     if not whole and start:
-        return size + os.write(fd, b"\n")  # Whatever that is, it is not ours.
+        return size + os.write(fd, b"\n")  # Not written by this class: keep it.
     os.ftruncate(fd, start + whole)
     return start + whole

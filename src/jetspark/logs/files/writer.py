@@ -1,7 +1,7 @@
-"""Messages into the files of hosts: what of a batch was written, what did not fit, what never can be.
+"""Writes a batch of messages to the files of their hosts. Runs in a thread.
 
-Whoever may publish says what a message holds, so memory is bounded: a payload becomes little larger than the
-server takes one, and what is decompressed is written before much of it has gathered. Runs in a thread.
+Any publisher decides what a message contains, so memory is bounded: the size of a decompressed payload is
+limited, and lines are written in slices.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from jetspark.logs.format.message import ENCODING
 
 __all__ = ["LogWriter", "Outcome"]
 
-#: Bytes that a payload may have when it is decompressed, where the server takes none as large.
+#: The limit on a decompressed payload in bytes, unless the server's max_payload is larger.
 _LARGEST: Final = 4 * 1024 * 1024
-#: Bytes of lines that are gathered before they are written.
+#: Bytes of lines to collect before writing.
 _SLICE: Final = 8 * 1024 * 1024
-#: Hosts that are counted. Subjects are anybody's.
+#: The highest number of hosts to count. Any publisher can invent hosts.
 _MOST_HOSTS: Final = 100_000
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of the messages of a batch, by their index in it. Who is nowhere here was not touched."""
+    """The results of a batch, by the index of the message. A message without a result was not processed."""
 
-    #: They are on the disk.
+    #: Messages that are on disk.
     written: set[int] = dataclasses.field(default_factory=set)
-    #: There was no room for them, or for what came before them from the same host.
+    #: Messages that did not fit, or that follow one of the same host that did not fit.
     full: set[int] = dataclasses.field(default_factory=set)
-    #: They can never be written, and why.
+    #: Invalid messages, with the reason.
     poison: dict[int, str] = dataclasses.field(default_factory=dict)
-    #: Where there was no room.
+    #: The file that is full, and why.
     reason: str = ""
-    #: What ended the work before the end of the batch.
+    #: The error that ended the work before the end of the batch.
     error: Exception | None = None
     lines: int = 0
     bytes: int = 0
@@ -55,31 +55,31 @@ class LogWriter:
 
     @property
     def hosts(self) -> int:
-        """How many hosts were seen, as far as they are counted."""
+        """The number of hosts seen, up to a limit."""
         return len(self._hosts)
 
-    def write(self, messages: Sequence[JetStreamMsg], there: Container[int] = ()) -> Outcome:
-        """Write and sync; raises nothing. Messages whose stream sequence is in `there` are on the disk."""
+    def write(self, messages: Sequence[JetStreamMsg], done: Container[int] = ()) -> Outcome:
+        """Write and sync; never raises. Messages whose stream sequence is in `done` are on disk already."""
         outcome = Outcome()
         try:
-            self._write(messages, there, outcome)
+            self._write(messages, done, outcome)
         except (UsageError, OSError) as error:
             outcome.error = error
         return outcome
 
-    def _write(self, messages: Sequence[JetStreamMsg], there: Container[int], outcome: Outcome) -> None:
-        gathered: dict[str, list[tuple[int, bytes]]] = {}
+    def _write(self, messages: Sequence[JetStreamMsg], done: Container[int], outcome: Outcome) -> None:
+        collected: dict[str, list[tuple[int, bytes]]] = {}
         closed: set[str] = set()
         size = 0
         for index, message in enumerate(messages):
-            if there and message.metadata.sequence.stream in there:
+            if done and message.metadata.sequence.stream in done:
                 outcome.written.add(index)
                 continue
             try:
                 host, line = self._parse(message)
             except UsageError:
-                # It is this program that lacks something, and another one may write the line.
-                self._append(gathered, closed, outcome)
+                # zstd is missing here; a consumer elsewhere may be able to write the line.
+                self._append(collected, closed, outcome)
                 raise
             except (ValueError, RemoteProtocolError) as error:
                 outcome.poison[index] = " ".join(str(error).split())[:256]
@@ -87,15 +87,15 @@ class LogWriter:
             if host in closed:
                 outcome.full.add(index)
                 continue
-            gathered.setdefault(host, []).append((index, line))
+            collected.setdefault(host, []).append((index, line))
             size += len(line)
             if size >= _SLICE:
-                self._append(gathered, closed, outcome)
+                self._append(collected, closed, outcome)
                 size = 0
-        self._append(gathered, closed, outcome)
+        self._append(collected, closed, outcome)
 
     def _parse(self, message: JetStreamMsg) -> tuple[str, bytes]:
-        """Host and line. Raises `ValueError` and `RemoteProtocolError` where there is none."""
+        """Host and line. Raises `ValueError` and `RemoteProtocolError` for an invalid message."""
         tokens = message.subject.split(".")
         if len(tokens) < 3:
             raise ValueError(f"no host in the subject {message.subject!r}")
@@ -104,11 +104,11 @@ class LogWriter:
         return tokens[-1], decompress(encoding, message.data, self._limit) if encoding else message.data
 
     def _append(
-        self, gathered: dict[str, list[tuple[int, bytes]]], closed: set[str], outcome: Outcome
+        self, collected: dict[str, list[tuple[int, bytes]]], closed: set[str], outcome: Outcome
     ) -> None:
-        """Write what is gathered, and forget it. Hosts without room are `closed`: order must hold."""
-        for host in list(gathered):
-            pairs = gathered.pop(host)
+        """Write and clear the collected lines. A host without room is `closed`, to keep its order."""
+        for host in list(collected):
+            pairs = collected.pop(host)
             appended = self._files.append(host, [line for _, line in pairs])
             outcome.written.update(index for index, _ in pairs[: appended.lines])
             outcome.lines += appended.lines

@@ -1,1 +1,21 @@
-"""The Spark job of the log pipeline: one file says what it reads, how lines are parsed and where rows go."""
+"""The Spark job of the log pipeline, configured by `pipeline.toml`.
+
+toml_lines      lines of keys in the file, for error messages
+parse/          lines into rows; `parse/patterns` needs no Spark
+config          the configuration as types, and the base classes of sources and sinks
+storage         small files on any file system of Spark
+target          subjects to publish to, each message stored once
+sources/        one file for each source, and their registry
+sinks/          one file for each sink, and their registry
+config_file     reads and checks `pipeline.toml`
+errors          Spark's errors in one line
+dead_letters    lines that do not parse, as messages
+checkpoint      ids and planned batches in a checkpoint, and its lock
+session         starts Spark
+preflight       checks against the server before Spark starts
+job             the streaming queries
+runner          runs the queries, and reports progress
+
+Each file imports files above it only, and `parse` in addition `config` and `errors`. `pipeline check` loads
+everything up to `config_file` without Spark.
+"""

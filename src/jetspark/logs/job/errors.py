@@ -1,4 +1,4 @@
-"""What Spark tells when it fails, which is mostly the way that it took: as an `Error` of one line."""
+"""Turns Spark's errors, which are mostly stack traces, into an `Error` of one line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from jetspark.errors import Error
 
 __all__ = ["SPARK_ERRORS", "explained", "spark_explained"]
 
-# Not a BrokenPipeError, which is of the one who reads what is printed.
+# Not BrokenPipeError: it comes from the reader of our standard output.
 _GONE: Final = (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError)
-#: What calls into Spark raise: its own errors, and those of the way there when it is gone.
+#: Raised by calls into Spark: its own errors, and those of the connection to its process.
 SPARK_ERRORS: Final = (PySparkException, Py4JError, *_GONE)
 
-_LOST: Final = "The lines are gone. With source.fail_on_data_loss = false, the next run goes on without them"
+_LOST: Final = "To continue without the lost lines, set source.fail_on_data_loss = false"
 
 
 @contextlib.contextmanager
 def spark_explained(hint: str | None = None) -> Iterator[None]:
-    """Raises `Error` for what Spark raises."""
+    """Convert errors of Spark into `Error`."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -32,20 +32,20 @@ def spark_explained(hint: str | None = None) -> Iterator[None]:
 
 
 def explained(error: BaseException, hint: str | None = None) -> Error:
-    """The error in what Spark tells. The hint is for those that have no better one."""
+    """The `Error` for an error of Spark. The hint is used if there is no better one."""
     if isinstance(error, _GONE):
-        return Error("Spark ended, and did not say why", hint=hint)
+        return Error("the Spark process ended without an error message", hint=hint)
     text = ""
-    with contextlib.suppress(*SPARK_ERRORS):  # Java is asked for it, and may be gone by now.
+    with contextlib.suppress(*SPARK_ERRORS):  # Calls Java, whose process may have ended.
         text = str(error)
     if found := re.search(r"jetspark\.errors\.(\w+): (.+)", text):
-        told = found[2].strip()
+        message = found[2].strip()
         if found[1] == "DataLoss":
-            return Error(told.partition(". Set failOnDataLoss")[0], hint=_LOST)
-        return Error(told, hint=hint)
+            return Error(message.partition(". Set failOnDataLoss")[0], hint=_LOST)
+        return Error(message, hint=hint)
     if "No space left on device" in text:
         return Error("the disk is full: No space left on device", hint=hint)
     causes = re.findall(r"^Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = causes[-1] if causes else lines[0] if lines else type(error).__name__
-    return Error(told.strip().partition(" SQLSTATE")[0], hint=hint)
+    message = causes[-1] if causes else lines[0] if lines else type(error).__name__
+    return Error(message.strip().partition(" SQLSTATE")[0], hint=hint)

@@ -1,4 +1,4 @@
-"""Runs a job to its end: tells what happens, stops when asked, and says why it failed."""
+"""Runs the queries of a job to their end: reports progress, stops on request, and explains failures."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from jetspark.logs.job.preflight import Outputs
 
 __all__ = ["BatchProgress", "Runner"]
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _LOOK: Final = 0.2
-_GOES_ON: Final = "Nothing of the batch is lost: the next run goes on with it"
+_NEXT_RUN: Final = "Nothing is lost: the next run repeats the batch"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchProgress:
-    """A batch that is done, and the sums since the job began."""
+    """A finished batch, and the totals of this run."""
 
     query: str
     batch: int
-    #: Lines that were read.
+    #: Lines read.
     lines: int
-    #: Rows that were written: of lines, or of counts.
+    #: Rows written: lines, or counts.
     rows: int
     dead_letters: int
     seconds: float
     lines_per_second: float
-    #: Messages in the streams that are still to be read; None when Spark does not tell.
+    #: Messages left to read in the streams; None if Spark does not report it.
     lag: int | None
-    #: Sequences of the streams that lie behind it, since the checkpoint was new.
+    #: Stream sequences processed since the checkpoint was created.
     reached: int
     total_lines: int
     total_rows: int
@@ -47,26 +47,26 @@ class BatchProgress:
 class Runner:
     """One run of a job."""
 
-    def __init__(self, job: Job, tell: Callable[[BatchProgress], None]) -> None:
+    def __init__(self, job: Job, report: Callable[[BatchProgress], None]) -> None:
         self._job = job
-        self._tell = tell
-        self._told: dict[str, int] = {}
+        self._report = report
+        self._reported: dict[str, int] = {}
         self._totals = {"lines": 0, "rows": 0, "dead_letters": 0}
-        #: Set: stop after the batch.
+        #: Set it to stop after the current batch.
         self.stop: Final = threading.Event()
-        #: Set: stop at once; the batch will run again.
+        #: Set it to stop at once; the next run repeats the batch.
         self.stop_now: Final = threading.Event()
 
     @property
     def totals(self) -> dict[str, int]:
-        """`lines`, `rows` and `dead_letters` until now."""
+        """`lines`, `rows` and `dead_letters` so far."""
         return dict(self._totals)
 
     def run(self, outputs: Outputs, *, once: bool = False) -> None:
-        """Run until the queries end, or it is stopped. Raises `Error` when one of them or Spark fails."""
+        """Run until the queries end or are stopped. Raises `Error` if a query or Spark fails."""
         with self._job.locked():
             started = self._job.start(outputs, once=once)
-            with spark_explained(_GOES_ON):
+            with spark_explained(_NEXT_RUN):
                 self._watch(started)
 
     def _watch(self, started: dict[str, StreamingQuery]) -> None:
@@ -78,7 +78,7 @@ class Runner:
                     break
                 if self.stop.is_set():
                     self._job.stop()
-                    # One that waits for lines or its trigger is between two batches.
+                    # A query that waits for lines or for its trigger is between two batches.
                     for query in queries:
                         if query.isActive and not query.status["isTriggerActive"]:
                             query.stop()
@@ -86,33 +86,33 @@ class Runner:
                     break
                 self.stop_now.wait(_LOOK)
         finally:
-            with contextlib.suppress(*SPARK_ERRORS):  # They end with Spark, if that is gone.
+            with contextlib.suppress(*SPARK_ERRORS):  # Without Spark, the queries have ended.
                 for query in queries:
                     query.stop()
                 self._look(started)
         for query in queries:
             if (failed := _failed(query)) is not None:
-                raise explained(failed, _GOES_ON)
+                raise explained(failed, _NEXT_RUN)
 
     def _look(self, queries: dict[str, StreamingQuery]) -> None:
         for kind, query in queries.items():
             for progress in query.recentProgress:
-                if progress["batchId"] > self._told.get(kind, -1):
-                    self._tell_batch(kind, progress)
+                if progress["batchId"] > self._reported.get(kind, -1):
+                    self._report_batch(kind, progress)
 
-    def _tell_batch(self, kind: str, progress: Any) -> None:
+    def _report_batch(self, kind: str, progress: Any) -> None:
         number, lines = int(progress["batchId"]), int(progress["numInputRows"])
         done = self._job.batch(kind, number)
         if done is None and lines == 0:
-            return  # Spark tells also that nothing happens.
-        self._told[kind] = number
+            return  # Spark also reports idle triggers.
+        self._reported[kind] = number
         rows, letters = (done.rows, done.dead_letters) if done is not None else (0, 0)
         seconds = float(progress["durationMs"].get("triggerExecution", 0)) / 1000
-        if kind != "dead-letters":  # It reads the same lines as the other one.
+        if kind != "dead-letters":  # It reads the same lines as the other query.
             self._totals["lines"] += lines
         self._totals["rows"] += rows
         self._totals["dead_letters"] += letters
-        self._tell(
+        self._report(
             BatchProgress(
                 query=kind,
                 batch=number,
@@ -131,7 +131,7 @@ class Runner:
 
 
 def _lag(sources: Any) -> int | None:
-    """How many sequences lie between what was read and the ends of the streams."""
+    """The number of sequences between the end of the batch and the ends of the streams."""
     lag = 0
     for source in sources:
         try:

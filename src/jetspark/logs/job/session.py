@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
 
-__all__ = ["apply_conf", "start_session", "stop_session", "use_package"]
+__all__ = ["apply_conf", "start_session", "stop_session"]
 
 #: Required by a job. Without ANSI mode, an expression that fails on a line is null, not an error.
 _SQL: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
@@ -44,7 +44,7 @@ def start_session(config: Config, log: Path) -> SparkSession:
     conf = {**_STATIC, **_SQL, **(_DEEP if config.parse.format == "regex" else {})}
     if config.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        use_package()
+        _use_package()
         conf |= _LOCAL
     builder = SparkSession.builder.master(config.spark.master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
@@ -65,7 +65,7 @@ def apply_conf(spark: SparkSession) -> None:
         spark.conf.set(key, value)
 
 
-def use_package() -> None:
+def _use_package() -> None:
     """Make the next Spark on this machine import pyspark from the package.
 
     Nothing changes if SPARK_HOME is set.

@@ -1,4 +1,4 @@
-"""Lines, as messages bring them: decompressed, as text, and with where they are from."""
+"""Decodes messages into lines: decompressed, as text, with the columns that say where they come from."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from jetspark.logs.format.message import CUT, ENCODING, FILE, HOST, OFFSET
 
 __all__ = ["first_header", "read_lines"]
 
-#: What a compressed line may become. Lines are cut far below that when they are shipped.
-_MOST_BYTES: Final = 1024 * 1024
-#: How much of it is handed on at once: Arrow counts in 31 bits, and many small lines can become very large.
-_AT_ONCE: Final = 64 * 1024 * 1024
+#: The limit on a decompressed line in bytes. The agent cuts lines far below it.
+_MAX_BYTES: Final = 1024 * 1024
+#: The limit on a decompressed batch: Arrow offsets have 31 bits, and small payloads can decompress to a lot.
+_MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
 def first_header(column: str, name: str) -> Column:
-    """The first value of a header, whatever the case of its name, or null."""
+    """The first value of a header, or null. The case of its name does not matter."""
     values = F.map_values(F.map_filter(column, lambda key, _: F.lower(key) == name.lower()))
     return F.get(F.get(values, 0), 0)
 
 
 def read_lines(messages: DataFrame, *, compressed: bool) -> tuple[DataFrame, Column]:
-    """What `format("jetstream")` reads, with `_line`; and the reason for lines that cannot be read."""
-    frame = _decompressed(messages) if compressed else _as_it_is(messages)
+    """The messages with `_line`, and the reason for lines that cannot be decoded."""
+    frame = _decompressed(messages) if compressed else _not_compressed(messages)
     reason = (
-        "the line cannot be decompressed"
+        "invalid compressed data"
         if compressed
         else "the line is compressed, and source.compressed is not set"
     )
-    return _with_meta(frame), F.when(F.col("_undone"), F.lit(reason))
+    return _with_meta(frame), F.when(F.col("_undecoded"), F.lit(reason))
 
 
-def _as_it_is(messages: DataFrame) -> DataFrame:
+def _not_compressed(messages: DataFrame) -> DataFrame:
     encoded = F.coalesce(_encoding().isNotNull(), F.lit(False))
-    return messages.withColumn("_plain", F.col("data")).withColumn("_undone", encoded)
+    return messages.withColumn("_plain", F.col("data")).withColumn("_undecoded", encoded)
 
 
 def _encoding() -> Column:
@@ -49,15 +49,15 @@ def _encoding() -> Column:
 
 
 def _decompressed(messages: DataFrame) -> DataFrame:
-    """With `_plain`, the data as it was before it was compressed; null where that fails."""
+    """The messages with `_plain`, the decompressed data; null if decompression fails."""
     named = messages.withColumn("_encoding", _encoding())
     schema = StructType([*named.schema.fields, StructField("_plain", BinaryType())])
     unpacked = named.mapInArrow(unpack, schema)
-    return unpacked.withColumn("_undone", F.col("_plain").isNull()).drop("_encoding")
+    return unpacked.withColumn("_undecoded", F.col("_plain").isNull()).drop("_encoding")
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches with a column `_plain`, of no more than `_AT_ONCE` bytes."""
+    """Batches with a column `_plain` of at most `_MAX_BATCH_BYTES` bytes."""
     for batch in batches:
         data = batch.column(batch.schema.get_field_index("data"))
         encodings = batch.column(batch.schema.get_field_index("_encoding"))
@@ -67,7 +67,7 @@ def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first, size, plain = 0, 0, list[bytes | None]()
         for packed, encoding in zip(data, encodings, strict=True):
             made = _plain(packed.as_py(), encoding.as_py())
-            if plain and size + len(made or b"") > _AT_ONCE:
+            if plain and size + len(made or b"") > _MAX_BATCH_BYTES:
                 yield _joined(batch.slice(first, len(plain)), pa.array(plain, pa.binary()))
                 first, size, plain = first + len(plain), 0, []
             plain.append(made)
@@ -84,10 +84,10 @@ def _plain(data: bytes, encoding: str | None) -> bytes | None:
         return data
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), encoding) as stream:
-            plain: bytes = stream.read(_MOST_BYTES + 1)
+            plain: bytes = stream.read(_MAX_BYTES + 1)
     except (OSError, pa.ArrowException, zlib.error):
         return None
-    return plain if len(plain) <= _MOST_BYTES else None
+    return plain if len(plain) <= _MAX_BYTES else None
 
 
 def _with_meta(frame: DataFrame) -> DataFrame:
@@ -108,5 +108,5 @@ def _with_meta(frame: DataFrame) -> DataFrame:
         F.make_valid_utf8(F.col("_plain").cast("string")).alias("_line"),
         F.col("data").alias("_data"),
         F.col("headers").alias("_headers"),
-        "_undone",
+        "_undecoded",
     )

@@ -1,7 +1,7 @@
-"""The formats of lines: each makes columns of `_line`, with Spark's own functions.
+"""The formats of lines: each parses `_line` into columns, with Spark's own functions.
 
-A format gives the frame with its columns, and a reason that is null where a line parses. Nothing here raises
-because of what a line says.
+A format returns the frame with its columns, and a reason column that is null if the line parses. Nothing here
+raises because of the content of a line.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["FORMATS"]
 
 _Format: TypeAlias = Callable[[DataFrame, Config], tuple[DataFrame, Column]]
 
-#: Between the groups of a match; a line that has it does not parse.
+#: Separates the groups of a match; a line that contains it does not parse.
 _MARK: Final = "\x01"
-#: Bytes of a line that a user's pattern is tried on. Java's matcher recurses, and a stack that overflows
-#: takes Spark with it.
-_MOST_FOR_PATTERNS: Final = 64 * 1024
+#: The longest line in bytes that a user's pattern is tried on. Java's matcher recurses, and a stack overflow
+#: ends Spark.
+_MAX_FOR_PATTERNS: Final = 64 * 1024
 
 
 def _raw(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
@@ -58,14 +58,16 @@ def _json(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
             columns[name] = iso_time(given)
             wrong = wrong | (given.isNotNull() & iso_time(given).isNull())
     reason = F.when(~is_object | F.col("_json").isNull(), F.lit("not a JSON object")).when(
-        wrong, F.lit("not the fields and types of parse.fields")
+        wrong, F.lit("fields or types differ from parse.fields")
     )
     return made.withColumns(columns), reason
 
 
 def _is_one_value() -> Column:
-    """Spark's functions stop behind the first value. So the line is put into lists, whose length they tell:
-    alone, nothing can follow it but an end of the list; before another, not even that.
+    """Whether the line is a single JSON value.
+
+    Spark's functions stop after the first value. So the line is put into two lists whose lengths are known if
+    it is one value: alone, and before another element.
     """
 
     def listed(rest: str) -> Column:
@@ -94,7 +96,7 @@ def _logfmt(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
 
 
 def _regex(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
-    fits = F.octet_length("_line") <= _MOST_FOR_PATTERNS
+    fits = F.octet_length("_line") <= _MAX_FOR_PATTERNS
     made = _matched(
         frame.withColumn("_short", F.when(fits, F.col("_line"))), "_short", config.pattern, "_text_"
     )
@@ -114,7 +116,7 @@ def _combined(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
     columns["bytes"] = F.coalesce(_dashed("_c_bytes"), F.lit("0")).try_cast("bigint")
     columns["time"] = F.try_to_timestamp("_c_time", F.lit("dd/MMM/yyyy:HH:mm:ss Z"))
     reason = F.when(~F.col("_c_"), F.lit("not a line of format combined")).when(
-        F.col("bytes").isNull(), F.lit("the number of bytes is none")
+        F.col("bytes").isNull(), F.lit("invalid number of bytes")
     )
     return made.withColumns(columns), reason
 
@@ -133,18 +135,18 @@ def _syslog(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
         "message": F.when(new, F.col("_n_message")).otherwise(F.col("_o_message")),
         "facility": F.floor(priority / 8).cast("int"),
         "severity": (priority % 8).cast("int"),
-        # A new line may say that it does not know the time.
+        # RFC 5424 allows `-` for an unknown time.
         "time": F.when(new & (F.col("_n_time") == "-"), F.col("received"))
         .when(new, iso_time(F.col("_n_time"), r"^\d{4}-\d\d-\d\dT"))
         .otherwise(time_of_this_year(F.col("_o_time"))),
     }
-    reason = F.when(~(new | F.col("_o_")), F.lit("not a line of syslog")).when(
-        priority > 191, F.lit("the priority is none")
+    reason = F.when(~(new | F.col("_o_")), F.lit("not a syslog line")).when(
+        priority > 191, F.lit("invalid priority")
     )
     return made.withColumns(columns), reason
 
 
-#: By the name that `parse.format` has.
+#: By the value of `parse.format`.
 FORMATS: Final[dict[str, _Format]] = {
     "raw": _raw,
     "json": _json,
@@ -155,13 +157,14 @@ FORMATS: Final[dict[str, _Format]] = {
 }
 
 
-# --- what they share
+# --- helpers
 
 
 def _matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> DataFrame:
-    """With the groups of a match as columns `<prefix><name>`, and whether it matched as `<prefix>`.
+    """The frame with the groups of a match as columns `<prefix><name>`, and whether it matched as `<prefix>`.
 
-    One look at the line, whatever the number of groups: they are written behind each other and cut again.
+    The line is matched once, not once for each group: one replacement joins the groups, and a split separates
+    them again.
     """
     order = list(pattern.groups.items())
     template = "".join(f"{_MARK}${number}" for _, number in order) + _MARK
@@ -175,7 +178,7 @@ def _matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> Da
 
 
 def _dashed(name: str) -> Column:
-    """A text for which `-` stands where there is none."""
+    """A text column, null if it is `-` or empty."""
     return F.when(~F.col(name).isin("-", ""), F.col(name))
 
 
@@ -184,7 +187,10 @@ def _or_null(name: str) -> Column:
 
 
 def _typed(frame: DataFrame, config: Config, bad: Column) -> tuple[DataFrame, Column]:
-    """Texts `_text_<name>` as columns of their types. What cannot be cast is a line that does not parse."""
+    """The texts `_text_<name>` as columns of their types.
+
+    A line with a text that cannot be cast does not parse.
+    """
     names = config.pattern.names if config.parse.format == "regex" else tuple(config.parse.fields)
     columns: dict[str, Column] = {}
     reasons = [bad]
@@ -194,5 +200,5 @@ def _typed(frame: DataFrame, config: Config, bad: Column) -> tuple[DataFrame, Co
         if kind != "string":
             columns[name] = iso_time(text) if kind == "timestamp" else text.try_cast(kind)
             wrong = text.isNotNull() & columns[name].isNull()
-            reasons.append(F.when(wrong, F.lit(f"{name} is no {kind}")))
+            reasons.append(F.when(wrong, F.lit(f"{name} is not of type {kind}")))
     return frame.withColumns(columns), reduce(F.coalesce, reasons)

@@ -1,7 +1,7 @@
-"""The patterns that lines are read with, for Java's regular expressions. Pure.
+"""The patterns of the formats, as Java regular expressions. Pure.
 
-Lines are hostile: what repeats is possessive (`*+`), because Java's matcher recurses into everything that it
-may have to take back, and a long line would exhaust its stack.
+Lines are untrusted. Repetitions are possessive (`*+`), because Java's matcher recurses for everything that it
+may have to backtrack over, and a long line would overflow its stack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Pattern(NamedTuple):
-    """A pattern without names, and the names of its groups by number."""
+    """A pattern without group names, and the number of each named group."""
 
     text: str
     groups: dict[str, int]
@@ -36,7 +36,7 @@ class Pattern(NamedTuple):
 
 _QUOTED: Final = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 
-# Spark raises for years of more digits.
+# Four digits: Spark raises for longer years.
 _TIME: Final = r"\[(\d\d/[A-Za-z]{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
 
 #: Apache's and nginx's `combined`; the last two are missing in `common`.
@@ -53,7 +53,7 @@ COMBINED: Final = Pattern(
 REQUEST: Final = Pattern(
     r"^([A-Z]++) (\S++)(?: (HTTP/\d[.\d]*+))?+$", {"method": 1, "path": 2, "protocol": 3}
 )
-#: RFC 5424. Brackets in quoted values ought to be escaped; those that are not do no harm.
+#: RFC 5424. Unescaped brackets in quoted values are accepted.
 RFC5424: Final = Pattern(
     r"(?s)^<(\d{1,3})>1 (\S++) (\S++) (\S++) (\S++) (\S++) "
     r"(-|(?:\[[^\s\]\"=]++(?: [^\s\]\"=]++=\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\])++)"
@@ -69,7 +69,7 @@ RFC5424: Final = Pattern(
         )
     },
 )
-#: RFC 3164, the old way. It tells neither year nor zone.
+#: RFC 3164, the old format, without year and time zone.
 RFC3164: Final = Pattern(
     r"(?s)^<(\d{1,3})>([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (\S++) ([^\s:\[]++)(?:\[([^\]]*+)\])?+:? ?+"
     r"(.*+)\z",
@@ -82,21 +82,21 @@ RFC3164: Final = Pattern(
 _VALUE: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s"]*+'
 #: `key=value`, `key="a value"` or `key`: the key, and the value with its quotes.
 LOGFMT_PAIR: Final = rf'(?s)([^\s"=]++)(?:=({_VALUE}))?+(?=\s|$)'
-#: A line of nothing else.
+#: A line that consists of such pairs.
 LOGFMT: Final = rf'(?s)^\s*+(?:[^\s"=]++(?:=(?:{_VALUE}))?+(?:\s++|$))++$'
 
 
 def read_pattern(text: str) -> Pattern:
-    """A pattern of the user's, with named groups `(?<name>...)` or `(?P<name>...)`.
+    """Parse a pattern of the user, with named groups `(?<name>...)` or `(?P<name>...)`.
 
-    Java takes fewer names than Python, so that they become numbers. Raises ValueError for what Python does
-    not understand, or that has no named group.
+    Java allows fewer names than Python, so names become numbers. Raises ValueError if Python cannot compile
+    it, or if it has no named group.
     """
     python = re.sub(r"\(\?<(?![=!])", "(?P<", text)
     try:
         compiled = re.compile(python)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"is no regular expression: {error}") from None
+        raise ValueError(f"invalid regular expression: {error}") from None
     groups = dict(compiled.groupindex)
     if not groups:
         raise ValueError("needs named groups, such as (?<status>[0-9]+)")
@@ -106,10 +106,11 @@ def read_pattern(text: str) -> Pattern:
 
 
 def far_year(time_format: str) -> str:
-    """The pattern of texts whose year Spark may not be able to count, which makes it raise.
+    """A pattern for texts whose year may be out of Spark's range, for which it raises.
 
-    A year `yyyy` has more than four digits behind a sign. Behind as many digits as stand before the year, or
-    none, it is a sign; behind others it is a hyphen. Raises ValueError for a year of any number of digits.
+    `yyyy` accepts more than four digits after a sign. A `+` or `-` is a sign at the start, or after as many
+    digits as the format has before the year; elsewhere it is a separator. Raises ValueError for a year
+    without fixed width.
     """
     plain = re.sub(r"'[^']*'", "'", time_format)
     digits = 0

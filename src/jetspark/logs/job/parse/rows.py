@@ -1,8 +1,7 @@
-"""Lines become rows, with Spark's own functions: no line passes through Python, unless it is compressed.
+"""Parses lines into rows with Spark's own functions; only compressed lines pass through Python.
 
-A row that comes out has the columns of `Config.row_columns`, and `_reason`: null, or why its line does not
-parse. `_data` and `_headers` keep what the stream has, for the dead letter. Nothing here raises because of
-what a line says.
+A row has the columns of `Config.row_columns`, and `_reason`: null, or why its line does not parse. `_data`
+and `_headers` keep the message for the dead letter. Nothing here raises because of the content of a line.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from jetspark.logs.job.toml_lines import Where
 
 __all__ = ["INTERNAL", "parse_lines"]
 
-#: Columns for the job itself.
+#: Columns for the job only.
 INTERNAL: Final = ("_reason", "_data", "_headers")
-#: What SQL becomes that makes several rows of one, or one of several.
+#: Plan nodes of SQL that changes the number of rows.
 _NOT_BY_LINE: Final = {"Generate", "Window", "Aggregate"}
 
 
 def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
-    """The rows of what `format("jetstream")` reads. Raises `UsageError` for what only Spark can judge."""
+    """The rows of messages. Raises `UsageError` for settings that only Spark can check."""
     _check(messages.sparkSession, config, where)
     frame, unread = read_lines(messages, compressed=config.source.compressed)
     frame, unparsed = FORMATS[config.parse.format](frame, config)
@@ -39,9 +38,9 @@ def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
         frame, reason = _with_time(frame, config)
         reasons.append(reason)
     time = of_this_era(F.col("time"))
-    reasons.append(F.when(time.isNull(), F.lit("the time is none")))
+    reasons.append(F.when(time.isNull(), F.lit("missing or invalid time")))
     if config.counts is not None:
-        # One such line would move the watermark there, and all that come after it would be too late.
+        # One such line would move the watermark into the future, and all later lines would be late.
         ahead = time > F.col("received") + F.expr("INTERVAL 1 DAY")
         reasons.append(F.when(ahead, F.lit("the time is in the future")))
     frame = frame.withColumns({"time": time, "_reason": F.coalesce(*reasons)})
@@ -53,15 +52,15 @@ def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
 
 
 def _check(spark: SparkSession, config: Config, where: Where) -> None:
-    """Let Java read the pattern, and Spark the format of times."""
+    """Let Java check the pattern, and Spark the time format."""
     assert spark._jvm is not None
     parse = config.parse
     try:
         if parse.format == "regex":
             spark._jvm.java.util.regex.Pattern.compile(config.pattern.text)
     except PySparkException as error:
-        told = f"is no regular expression for Java: {explained(error)}"
-        raise where.error("parse.pattern", told, "It differs a little from Python's") from None
+        what = f"invalid Java regular expression: {explained(error)}"
+        raise where.error("parse.pattern", what, "Java's syntax differs slightly from Python's") from None
     try:
         if parse.time_format is not None:
             tried = F.try_to_timestamp(F.lit("2026"), F.lit(parse.time_format))
@@ -69,13 +68,13 @@ def _check(spark: SparkSession, config: Config, where: Where) -> None:
     except PySparkException:
         raise where.error(
             "parse.time_format",
-            f"{parse.time_format!r} is no pattern of Spark's",
+            f"{parse.time_format!r} is not a Spark datetime pattern",
             "See https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html",
         ) from None
 
 
 def _with_time(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
-    """With `time`: that of a field, or else when the stream received the line."""
+    """The frame with `time`: from a field, or the time when the stream received the line."""
     parse = config.parse
     if parse.time is None:
         return frame.withColumn("time", F.col("received")), F.lit(None).cast("string")
@@ -86,7 +85,7 @@ def _with_time(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
         time = iso_time(given)
     else:
         time = given.try_cast("timestamp")
-    reason = F.when(F.col("_time").isNull(), F.lit(f"{parse.time} is no time"))
+    reason = F.when(F.col("_time").isNull(), F.lit(f"{parse.time} is not a time"))
     return frame.withColumn("_time", time).withColumn("time", F.col("_time")), reason
 
 
@@ -100,9 +99,7 @@ def _with_column(frame: DataFrame, name: str, expression: str, where: Where) -> 
     if not _NOT_BY_LINE.isdisjoint(_nodes(plan)):
         raise where.error(key, "must give one value for each line")
     if not plan.deterministic():
-        raise where.error(
-            key, "gives another value each time", "A batch that is written again must be the same"
-        )
+        raise where.error(key, "must be deterministic", "A batch that runs again must give the same rows")
     return made
 
 

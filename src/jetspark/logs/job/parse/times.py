@@ -1,7 +1,7 @@
-"""Times that lines tell, as columns. A line that is read again tells the same time, and none raises.
+"""Columns for the times in lines. Parsing a line again gives the same time, and no line raises.
 
-Spark reads a time without a date as one of today, which is another one tomorrow; and it raises for years that
-it cannot count. So what it is given is looked at first.
+Spark takes a time without a date as today's, which changes tomorrow, and raises for years out of range. So
+texts are checked before Spark parses them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _LAST: Final = "9999-12-31 23:59:59.999999"
 
 
 def iso_time(text: Column, begins: str = _DATE) -> Column:
-    """A time as ISO 8601 has it, with its date; null for what is none."""
+    """An ISO 8601 time with its date; null if the text is not one."""
     return F.when(text.rlike(begins), text).try_cast("timestamp")
 
 
 def formatted_time(text: Column, time_format: str) -> Column:
-    """A time in a format of Spark's, or null."""
+    """A time in a Spark format, or null."""
     return F.try_to_timestamp(F.when(~text.rlike(far_year(time_format)), text), F.lit(time_format))
 
 
 def of_this_era(time: Column) -> Column:
-    """The time if its year has four digits, which is as far as directories and readers go; else null."""
+    """The time if its year has four digits, the limit of directories and readers; else null."""
     return F.when(time.between(F.lit(_FIRST).cast("timestamp"), F.lit(_LAST).cast("timestamp")), time)
 
 
 def time_of_this_year(text: Column) -> Column:
-    """A time without year: the last such day that had begun when the line was received."""
+    """A time without a year: the last such day before the line was received."""
     day = F.regexp_replace(text, "  ", " ")
     latest = F.col("received") + F.expr("INTERVAL 1 DAY")
 
@@ -45,5 +45,5 @@ def time_of_this_year(text: Column) -> Column:
         time = F.try_to_timestamp(F.concat_ws(" ", year, day), F.lit("yyyy MMM d HH:mm:ss"))
         return F.when(time <= latest, time)
 
-    # February 29 may be some years ago.
+    # The last February 29 may be up to eight years ago.
     return F.coalesce(*map(in_year, range(10)))
