@@ -8,6 +8,6 @@ files/         `jetspark consume-logs`: writes lines to one file for each host
 job/           `jetspark pipeline`: the Spark job that parses lines into rows
 demo/          `jetspark demo`: all of the above on one machine
 
-Imports point up this list: `demo` uses everything, `format` nothing of `logs`. `agent`, `files` and `job` do not
-import each other. Only `job` and `demo` need Spark.
+Imports point up this list: `demo` uses everything, `format` nothing of `logs`. `agent`, `files` and `job`
+do not import each other. Only `job` and `demo` need Spark.
 """

@@ -1,4 +1,4 @@
-"""The demo: hosts that write logs, agents, a server, a Spark job that is killed on the way, and a final count.
+"""The demo: hosts that write logs, agents, a server, a Spark job that is killed, and a final count.
 
 hosts        log sources: simulated hosts, or files of the user
 processes    `jetspark` commands as child processes

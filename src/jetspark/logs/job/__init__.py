@@ -1,10 +1,10 @@
 """The Spark job of the log pipeline, configured by `pipeline.toml`.
 
 toml_lines      lines of keys in the file, for error messages
-parse/          lines into rows; `parse/patterns` needs no Spark
+target          subjects to publish to, each message stored once
+parse/          lines into rows
 config          the configuration as types, and the base classes of sources and sinks
 storage         small files on any file system of Spark
-target          subjects to publish to, each message stored once
 sources/        one file for each source, and their registry
 sinks/          one file for each sink, and their registry
 config_file     reads and checks `pipeline.toml`
@@ -16,6 +16,6 @@ preflight       checks against the server before Spark starts
 job             the streaming queries
 runner          runs the queries, and reports progress
 
-Each file imports files above it only, and `parse` in addition `config` and `errors`. `pipeline check` loads
-everything up to `config_file` without Spark.
+Each file imports files above it only; `config` uses `parse/patterns`, and the rest of `parse` uses `config`
+and `errors`. `pipeline check` stops at `config_file`, and starts no Spark.
 """

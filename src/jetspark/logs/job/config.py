@@ -1,24 +1,20 @@
-"""`pipeline.toml` as typed values, and the base classes of sources and sinks. `config_file` reads the file.
+"""`pipeline.toml` as typed values, and the base classes of sources and sinks.
 
-Loads without Spark.
+`config_file` reads the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, Self
+from datetime import datetime
+from typing import Final, Literal, Self
 
 import msgspec
+from pyspark.sql import DataFrame, SparkSession
 
 from jetspark.logs.job.parse.patterns import Pattern, read_pattern
+from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.job.toml_lines import Where
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from jetspark.logs.job.target import TargetFinder
 
 __all__ = [
     "META",

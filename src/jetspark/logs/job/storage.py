@@ -1,12 +1,11 @@
-"""Small files in a directory on any file system that Spark can reach. Loads without Spark."""
+"""Small files in a directory on any file system that Spark can reach."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 __all__ = ["Storage"]
 

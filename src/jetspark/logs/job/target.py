@@ -5,15 +5,17 @@ Each message is stored once.
 Every message has an id derived from its content, so the stream drops duplicates within its duplicate window.
 The window is short. For a batch that may have been published by an earlier run, the ids are therefore
 compared with the messages that the stream stored since the batch was planned.
-
-Loads without Spark.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.stream import RetentionPolicy
@@ -22,11 +24,6 @@ from jetspark.jetstream.read.ranges import stream_info
 from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.connections import ProcessConnection
 from jetspark.wire.subjects import check_subject, subjects_overlap
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame
 
 __all__ = ["MessageTarget", "TargetFinder", "check_target", "line_id"]
 
@@ -47,8 +44,6 @@ def check_target(where: Where, key: str, subject: str, source_subjects: Sequence
 
 def line_id(name: str, kind: str) -> Column:
     """The id of a message about one line: it names the place of the line in its stream."""
-    from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
-
     # Including the time: a stream that is deleted and created again restarts at sequence 1.
     received = F.unix_micros("received").cast("string")
     return F.concat_ws("/", F.lit(name), F.lit(kind), "stream", F.col("sequence").cast("string"), received)
@@ -75,8 +70,6 @@ class MessageTarget:
         messages.write.format("jetstream").options(**options).mode("append").save()
 
     def _stored(self, messages: DataFrame, since: datetime) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
-
         options = {
             **self._options,
             "stream": self._stream,

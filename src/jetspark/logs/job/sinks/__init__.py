@@ -6,7 +6,7 @@ console    `console`: the first rows of each batch, on standard output
 
 A new sink is one file with a subclass of `config.SinkSection` (keys and checks) and one of
 `config.SinkWriter` (batches), and one row here. Sinks import `config`, `storage`, `target` and `toml_lines`,
-never each other. They load without Spark, because `pipeline check` runs without it.
+never each other.
 """
 
 from typing import Final

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+
+from pyspark.sql import DataFrame
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
+from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.job.toml_lines import Where
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame
-
-    from jetspark.logs.job.target import TargetFinder
 
 __all__ = ["ConsoleSink"]
 

@@ -13,20 +13,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Self
+from datetime import datetime
+from typing import Final, Self
 
 import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.storage import Storage
+from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from jetspark.logs.job.target import TargetFinder
 
 __all__ = ["FileSink", "TableWriter"]
 
@@ -91,8 +88,6 @@ class TableWriter(SinkWriter):
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         """Write a batch. Raises `UsageError` if another checkpoint took the table since `prepare`."""
-        from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
-
         self._own(owner)
         by = self._partitions
         made = rows.select(*self._columns)
@@ -145,8 +140,6 @@ class TableWriter(SinkWriter):
 
 
 def _safe(name: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
-
     hashed = F.concat(F.lit("sha-"), F.substring(F.sha2(name, 256), 1, 32))
     return F.when(F.col(name).rlike(_SAFE), F.col(name)).when(F.col(name).isNotNull(), hashed)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.target import MessageTarget, TargetFinder, check_target, line_id
 from jetspark.logs.job.toml_lines import Where
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame
 
 __all__ = ["MessageSink"]
 
@@ -43,15 +42,11 @@ class _MessageWriter(SinkWriter):
         self._target = target
 
     def limit(self, rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
-
         size = F.octet_length(F.to_json(F.struct(*columns))) if columns else F.lit(0)
         reason = F.when(size > self._target.max_bytes, F.lit("the row is too large"))
         return rows.withColumn("_reason", F.coalesce("_reason", reason))
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
-        from pyspark.sql import functions as F  # noqa: PLC0415 - loads Spark
-
         name, columns = self._config.name, self._config.written_columns
         msg_id = line_id(name, "row")
         if self._config.counts is not None:  # A count belongs to no line: everything but the number names it.

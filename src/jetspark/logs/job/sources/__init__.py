@@ -3,7 +3,7 @@
 jetstream   streams, read with `format("jetstream")`
 
 A new source is one file with a subclass of `config.SourceSection`, and one row here. Sources import `config`
-and `toml_lines`, never each other. They load without Spark, because `pipeline check` runs without it.
+and `toml_lines`, never each other.
 """
 
 from typing import Final

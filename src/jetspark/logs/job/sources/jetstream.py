@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import msgspec
+from pyspark.sql import DataFrame, SparkSession
 
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import Section, SourceSection
 from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.options import Use, parse_options
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["JetStreamSource"]
 
