@@ -7,7 +7,7 @@ import asyncio
 import importlib
 import platform
 
-#: The suites, and how many messages each measures with.
+#: The suites, each with its default number of messages.
 SUITES = {
     "core": 100_000,
     "jetstream": 100_000,
@@ -21,20 +21,20 @@ SUITES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="jetspark beside its peers, in one run."
+        prog="python -m bench", description="Compare jetspark with its peers in one run."
     )
-    parser.add_argument("suites", nargs="*", help=f"which to run: {', '.join(SUITES)} (all)")
+    parser.add_argument("suites", nargs="*", help=f"suites to run: {', '.join(SUITES)} (all)")
     parser.add_argument(
         "--messages",
         type=int,
-        help="messages per measurement (100000, spark and ship 1000000, sink 500000; core 4 times that)",
+        help="messages per measurement (100000; spark, ship 1000000; sink 500000); core uses 4 times as many",
     )
-    parser.add_argument("--size", type=int, default=128, help="bytes of a message (128)")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; the median counts (5)")
+    parser.add_argument("--size", type=int, default=128, help="bytes per message (128)")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; reports the median (5)")
     arguments = parser.parse_args()
     unknown = set(arguments.suites) - set(SUITES)
     if unknown:
-        parser.error(f"unknown suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+        parser.error(f"unknown suite {', '.join(sorted(unknown))}; the suites are {', '.join(SUITES)}")
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     messages = arguments.messages
     for name in arguments.suites or SUITES:

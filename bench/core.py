@@ -1,4 +1,4 @@
-"""Core NATS: publishing to nobody, and receiving what a raw socket in another process publishes."""
+"""Core NATS: publishing without subscribers, and receiving messages of a raw socket in another process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def run(arguments: Namespace) -> None:
     with jetspark.server.run() as server:
         port = urlsplit(server.url).port
         assert port is not None
-        # Core is quicker than a clock is exact: more messages, for runs of the same length.
+        # Core NATS is faster than JetStream: more messages make runs of about the same length.
         suite = CoreSuite(server.url, port, payload, 4 * arguments.messages)
         await compete(
             f"core publish, {arguments.size} bytes",

@@ -1,7 +1,8 @@
-"""Fast ingest over a raw socket: one answer for many messages. Server 2.14, a stream with `allow_batched`.
+"""Fast ingest over a raw socket: one reply for many messages.
 
-All is said in the reply subject, `<inbox>.<flow>.<fail|ok>.<number>.<operation>.$FI`. The server answers the
-first message, then one in every `flow`, which it may change, and in the end all of it, like a publish.
+Requires nats-server 2.14 or later and a stream with `allow_batched`. The protocol is in the reply subject,
+`<inbox>.<flow>.<fail|ok>.<number>.<operation>.$FI`. The server replies to the first message, then to every
+`flow`-th one (it may change `flow`), and at the end with an acknowledgement for the whole batch.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, Final
 
 from bench.raw import RawSocket
 
-#: Asked for; four times as many may be without an answer.
+#: The requested flow; `AHEAD` times as many messages may be in flight.
 FLOW: Final = 1000
 AHEAD: Final = 4
-#: Messages in a write.
+#: Messages per write.
 PIECE: Final = 500
 FIRST, NEXT, LAST = 0, 1, 2
 
@@ -24,7 +25,7 @@ _ANSWER = re.compile(rb"MSG \S+ 1 (?:\S+ )?(\d+)\r\n")
 
 
 def publish_fast(port: int, subject: str, payload: bytes, count: int, *, message_ids: bool = False) -> None:
-    """Publish `count` messages, two or more, as one batch that fails when there is a gap."""
+    """Publish `count` messages (at least two) as one batch, which fails on a gap."""
     raw = RawSocket(port)
     run = b"%x" % time.time_ns()
     inbox = b"_INBOX.%b" % run
@@ -56,12 +57,12 @@ def publish_fast(port: int, subject: str, payload: bytes, count: int, *, message
     while (answer := _answer(raw)).get("type") == "ack":
         pass
     if answer.get("count") != count:
-        raise RuntimeError(f"not all was stored: {answer}")
+        raise RuntimeError(f"the batch was not stored completely: {answer}")
     raw.close()
 
 
 def _answer(raw: RawSocket) -> dict[str, Any]:
-    """The next answer that says something."""
+    """The next reply that is not empty."""
     while True:
         found = _ANSWER.search(raw.buffer)
         if found is None or len(raw.buffer) < found.end() + int(found[1]) + 2:

@@ -1,4 +1,4 @@
-"""Interleaved rounds, medians, ratios, one table."""
+"""The measuring loop: interleaved rounds, their medians and ratios, printed as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Measure = Callable[[], Awaitable[float]]
 
 @dataclasses.dataclass
 class Contender:
-    """One way to do the work. `run` returns the rate in messages a second."""
+    """One way to do the work. `run` returns the rate in messages per second."""
 
     name: str
     run: Measure
@@ -28,9 +28,9 @@ class Contender:
 async def compete(
     title: str, contenders: Sequence[Contender], *, rounds: int, peer: str, ceiling: str
 ) -> None:
-    """Run every contender once per round, in turn, and print medians beside the `peer` and the `ceiling`."""
+    """Run every contender once per round, in turn, and print the medians relative to `peer` and `ceiling`."""
     for number in range(rounds):
-        # Every other round backwards, so that nobody always runs after the same neighbour.
+        # Every other round runs backwards, so that no contender always follows the same one.
         for contender in contenders if number % 2 == 0 else reversed(contenders):
             gc.collect()
             await asyncio.sleep(0.1)

@@ -1,6 +1,6 @@
 """Consuming a stream: fetch, messages and consume, with and without acknowledgements.
 
-Every measurement reads the same messages through a fresh consumer. All clients ask for 5,000 at a time.
+Every measurement reads the same messages through a fresh consumer. All clients request 5,000 at a time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class JetStreamSuite:
     def measure(
         self, policy: AckPolicy, read: Callable[[str, bool], Awaitable[float]]
     ) -> Callable[[], Awaitable[float]]:
-        """A measurement through a consumer of its own."""
+        """A measurement with its own consumer."""
 
         async def measured() -> float:
             acked = policy is AckPolicy.EXPLICIT

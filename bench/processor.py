@@ -1,4 +1,4 @@
-"""What work with Spark costs: its rate, and the seconds of processor time for a million rows, by process.
+"""The cost of work with Spark: its rate, and the seconds of CPU time per million rows and process.
 
 The processes are Spark's JVM, its Python workers, and the server.
 """
@@ -31,7 +31,7 @@ CONF = {
 
 
 def session() -> SparkSession:
-    """Spark with two cores, on loopback only."""
+    """A Spark session with two cores, on loopback only."""
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench")
     for key, value in CONF.items():
@@ -43,7 +43,7 @@ def session() -> SparkSession:
 
 @dataclasses.dataclass(frozen=True)
 class Cpu:
-    """Seconds of processor time, by process."""
+    """Seconds of CPU time, by process."""
 
     jvm: float
     python: float
@@ -51,7 +51,7 @@ class Cpu:
 
 
 class Meter:
-    """Measures ways to move `count` rows. `around` is for what goes before and after, and is not measured."""
+    """Measures ways to move `count` rows. `around` is set-up and tear-down, which is not measured."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Meter:
         peer: str,
         ceiling: str,
     ) -> None:
-        """One table of rates, and one of processor time."""
+        """Print a table of rates and a table of CPU time."""
         costs: dict[str, list[Cpu]] = {name: [] for name in ways}
         for work in ways.values():
             with self._around():
-                work()  # The first time is slow: classes are loaded, code is compiled.
+                work()  # Warm-up: the JVM loads classes and compiles code.
         await compete(
             title,
             [Contender(name, self._measured(work, costs[name])) for name, work in ways.items()],
@@ -96,7 +96,7 @@ class Meter:
             print(f"  {name:<34}" + "".join(f"{value:>12.2f}" for value in seconds))
 
     def _measured(self, work: Callable[[], object], costs: list[Cpu]) -> Measure:
-        """The rate of some work; what it cost goes to a list."""
+        """Measure the rate of `work`, and append its cost to `costs`."""
 
         async def measure() -> float:
             with self._around():
@@ -112,10 +112,10 @@ class Meter:
 
 
 class Usage:
-    """Processor time of the JVM and of the Python processes: its descendants, and this one.
+    """CPU time of the JVM and of the Python processes: its descendants and this one.
 
-    Spark starts and ends workers as it likes, so that each process is compared with itself; what some used
-    that are gone is known from their parents.
+    Spark starts and ends workers at any time, so each process is compared with itself. The time of workers
+    that have ended is in the figures of their parents.
     """
 
     def __init__(self, jvm: int) -> None:
@@ -123,7 +123,7 @@ class Usage:
         self._python = {pid: _times(pid) for pid in [os.getpid(), *_descendants(jvm)]}
 
     def since(self, before: Usage) -> tuple[float, float]:
-        """Seconds of the JVM and of Python between two looks."""
+        """Seconds of the JVM and of Python between two samples."""
         python = sum(own - before._python.get(pid, (0, 0))[0] for pid, (own, _) in self._python.items())
         ended = sum(own for pid, (own, _) in before._python.items() if pid not in self._python)
         return self._jvm[0] - before._jvm[0], python + max(self._ended() - before._ended() - ended, 0.0)
@@ -135,18 +135,18 @@ class Usage:
 
 
 def _times(pid: int) -> tuple[float, float]:
-    """The seconds of a process itself, and of its children that have ended; nothing when it is gone."""
+    """The seconds of a process itself and of its ended children; zeros if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0, 0.0
-    user, system, of_children_user, of_children_system = map(int, fields[11:15])
+    user, system, children_user, children_system = map(int, fields[11:15])
     tick = os.sysconf("SC_CLK_TCK")
-    return (user + system) / tick, (of_children_user + of_children_system) / tick
+    return (user + system) / tick, (children_user + children_system) / tick
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """The processes that one has started, and those that these have."""
+    """All descendants of a process."""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = task.read_text().split()

@@ -1,7 +1,7 @@
-"""Publishing to a stream on disk with acknowledgements, many messages under way.
+"""Publishing to a stream on disk with acknowledgements, many messages in flight.
 
-jetspark gives every message an id, so that repeating it is safe; the server works more for that (compare the
-two raw sockets). The peers and the ceiling do without. Every measurement has a fresh stream.
+jetspark gives every message an id, so that a retry is safe. The server does more work for ids (compare the
+two raw sockets). The peers and the ceiling use no ids. Every measurement has a fresh stream.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from jetspark.server import Server
 
 STREAM = StreamConfig(name="BENCH", subjects=["bench.publish"], storage=StorageType.FILE)
 SUBJECT = STREAM.subjects[0]
-#: The peers publish so much less, because they take so much longer.
+#: The peers are slower and publish this many times fewer messages.
 FEWER = 5
 
 
 async def run(arguments: Namespace) -> None:
-    """Two windows against one server."""
+    """Two window sizes against one server."""
     payload = b"x" * arguments.size
     with jetspark.server.run() as server:
         async with jetspark.connect(server.url) as nc:
@@ -66,7 +66,7 @@ class PublishSuite:
         self.window = window
 
     def measure(self, publish: Callable[[], Awaitable[float]]) -> Callable[[], Awaitable[float]]:
-        """A measurement with a stream of its own."""
+        """A measurement with its own stream."""
 
         async def measured() -> float:
             stream = await self.js.create_stream(STREAM)
@@ -74,7 +74,7 @@ class PublishSuite:
                 rate = await publish()
                 stored = (await stream.info()).state.messages
                 if stored not in (self.count, self.count // FEWER):
-                    raise RuntimeError(f"{stored} messages are stored")
+                    raise RuntimeError(f"{stored} messages are stored, not {self.count}")
                 return rate
             finally:
                 await self.js.delete_stream(stream.name)
@@ -120,7 +120,7 @@ class PublishSuite:
         return watch.rate(count)
 
     async def publish_natsrpy(self) -> float:
-        """It has no window of its own: one after the other is filled and awaited."""
+        """natsrpy has no window: fill one, await it, and fill the next."""
         count = self.count // FEWER
         nc = natsrpy.Nats([self.url])
         await nc.startup()

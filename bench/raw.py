@@ -1,4 +1,4 @@
-"""A NATS client that does nothing but move bytes: the ceiling for every other one on this machine."""
+"""A NATS client that only moves bytes: the ceiling for every other client on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 
 
 class RawSocket:
-    """A blocking socket that has said CONNECT."""
+    """A blocking socket after the CONNECT handshake."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -37,7 +37,7 @@ class RawSocket:
         self.buffer += data
 
     def count(self, mark: bytes, wanted: int) -> None:
-        """Read until `mark` was seen `wanted` times; keeps only what a split mark needs."""
+        """Read until `mark` was seen `wanted` times. Keeps only enough bytes to find a split mark."""
         seen = self.buffer.count(mark)
         tail = self.buffer[-len(mark) + 1 :]
         self.buffer = b""
@@ -58,7 +58,7 @@ class RawSocket:
 
 
 def publish(port: int, subject: str, payload: bytes, count: int) -> None:
-    """Publish `count` messages as fast as the server takes them, and wait for it to have them."""
+    """Publish `count` messages as fast as the server takes them, and wait until it has received them."""
     raw = RawSocket(port)
     frame = b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload)
     block = frame * 1000
@@ -114,7 +114,7 @@ def _acknowledged_frame(subject: bytes, number: int, payload: bytes, run: bytes)
 
 
 def pull(port: int, stream: str, consumer: str, *, subject: str, count: int, batch: int, acked: bool) -> None:
-    """Pull `count` messages, `batch` at a time, and acknowledge each read's worth with one write."""
+    """Pull `count` messages, `batch` at a time, and acknowledge those of one read with one write."""
     raw = RawSocket(port)
     raw.send(b"SUB _INBOX.raw 1\r\n")
     body = b'{"batch":%d,"expires":30000000000}' % batch
@@ -138,14 +138,14 @@ def pull(port: int, stream: str, consumer: str, *, subject: str, count: int, bat
             if found:
                 raw.send(b"".join([b"PUB %b 4\r\n+ACK\r\n" % match[1] for match in found]))
             seen += len(found)
-            # A control line may be cut: what follows the last whole one is looked at again.
+            # A control line may be split: keep the bytes after the last complete one.
             tail = chunk[found[-1].end() :] if found else chunk
     raw.flush()
     raw.close()
 
 
 class Blaster:
-    """`publish` in a process of its own, which waits for `go()`."""
+    """`publish` in a separate process, which waits for `go()`."""
 
     def __init__(self, port: int, subject: str, size: int, count: int) -> None:
         self._process = subprocess.Popen(

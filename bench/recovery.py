@@ -1,4 +1,4 @@
-"""How long it takes to go on after the server was killed: from the moment it is back to the next message."""
+"""Recovery time after the server was killed: from its return to the next message."""
 
 from __future__ import annotations
 

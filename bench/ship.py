@@ -1,8 +1,8 @@
-"""One agent that ships a file, beside the windowed publisher it is built on and a raw socket.
+"""One agent that ships a file, compared with the publisher that it is built on and with a raw socket.
 
-Everybody publishes as many messages of the same size to a fresh stream on disk, with message ids. The agent
-runs as a process of its own, as users run it: its time includes the start of the interpreter, reading the
-file, splitting it, and positions on disk.
+All publish the same number of messages of the same size to a fresh stream on disk, with message ids. The
+agent runs as a separate process, as users run it: its time includes starting the interpreter, reading and
+splitting the file, and storing positions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Suite:
             await self.js.delete_stream("BENCH")
 
     async def agent(self) -> float:
-        """As users run it: the whole process counts. What it says itself leaves the start out."""
+        """Measure the whole process, as users run it; the rate that it reports excludes its start."""
         self.runs += 1
         command = ["ship", str(self.file), "--once", "--json", "--metrics", "0", "--host", "bench"]
         positions = self.directory / f"positions-{self.runs}.json"
@@ -90,7 +90,7 @@ class Suite:
 
 
 async def run(arguments: Namespace) -> None:
-    """All ways to bring lines into a stream."""
+    """All ways to publish lines to a stream."""
     with jetspark.server.run() as server, tempfile.TemporaryDirectory() as directory:
         async with jetspark.connect(server.url) as nc:
             suite = Suite(server, nc.jetstream(), Path(directory), arguments.messages, arguments.size)

@@ -1,8 +1,8 @@
-"""The Spark sink: rows that Spark makes are written to a stream, with two cores, on a session that is warm.
+"""The Spark sink: generated rows are written to a stream, with two cores and a warm session.
 
-Beside it stand a raw socket that publishes the same with a window of the same size, with message ids, as the
-sink has them, and without; and a raw socket that uses fast ingest, likewise. Each writes to a stream of its
-own, which must then have every message once.
+It is compared with a raw socket that publishes the same messages with a window of the same size, with and
+without message ids (the sink has them), and with a raw socket that uses fast ingest, with and without ids.
+Each writes to a fresh stream, which must then hold every message once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.processor import CORES, Meter, session
 from jetspark import StreamConfig
 
 SUBJECT = "bench.sink"
-#: The sink's default for each task.
+#: The default `maxPending` of the sink.
 WINDOW = 4096
 
 
@@ -38,7 +38,7 @@ async def run(arguments: Namespace) -> None:
 
 
 class SinkSuite:
-    """The ways to write rows, and where they go."""
+    """The ways to write rows, and their stream."""
 
     def __init__(
         self,
@@ -73,19 +73,19 @@ class SinkSuite:
 
     @contextmanager
     def stream(self) -> Iterator[None]:
-        """An empty stream; in the end it must hold what was written, each message once."""
+        """An empty stream, which must hold every message once at the end."""
         config = StreamConfig(name="SINK", subjects=[SUBJECT], allow_atomic=True, allow_batched=True)
         stream = self.js.create_stream(config)
         try:
             yield
             stored = stream.info().state.messages
             if stored != self.count:
-                raise RuntimeError(f"{stored} messages are stored instead of {self.count}")
+                raise RuntimeError(f"{stored} messages are stored, not {self.count}")
         finally:
             self.js.delete_stream("SINK")
 
     def rows(self, **columns: Column) -> DataFrame:
-        # Made for each row: Spark would turn anything simpler into a literal.
+        # Computed for each row: Spark would replace anything simpler by a literal.
         text = f.rpad(f.substring(f.col("id").cast("string"), 1, 0), len(self.payload), "x")
         more = [column.alias(name) for name, column in columns.items()]
         return self.spark.range(self.count, numPartitions=CORES).select(text.alias("data"), *more)

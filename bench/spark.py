@@ -1,8 +1,8 @@
-"""The Spark source: a stream to `noop` and to Parquet, with two cores, on a session that is warm.
+"""The Spark source: a stream to `noop` and to Parquet, with two cores and a warm session.
 
-It stands between two others: a raw socket, which reads the same stream and throws it away, and `spark.range`,
-which makes rows of the same width inside the JVM and writes them the same way. A third one, a Python source
-that gives the same Arrow batch again and again, shows what Spark takes for rows that come from Python at all.
+It is compared with a raw socket, which reads the same stream and discards it, and with `spark.range`, which
+generates rows of the same width inside the JVM and writes them the same way. A Python source that returns the
+same Arrow batch repeatedly shows what Spark itself costs for rows from Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jetspark.spark.schema import READ_SCHEMA
 from jetspark.wire import MsgFrame
 
 BATCH = 5_000
-#: What the source makes of a million messages, so that the others have as many tasks.
+#: The number of tasks that the source makes for a million messages; the others use the same.
 PARTITIONS = 4
 
 
@@ -41,7 +41,7 @@ async def run(arguments: Namespace) -> None:
         with jetspark.blocking.connect(server.url) as nc:
             js = nc.jetstream(timeout=30)
             for name in ("BARE", "IDS"):
-                # The window is short, so that the server is not busy with ids when it is measured.
+                # A short window, so that the server does not expire ids during the measurement.
                 js.create_stream(StreamConfig(name=name, subjects=[name.lower()], duplicate_window=1.0))
                 raw.publish_acknowledged(
                     server.port, name.lower(), payload, count, 4096, message_ids=name == "IDS"
@@ -57,7 +57,7 @@ async def run(arguments: Namespace) -> None:
 
 
 class SparkSuite:
-    """The ways to get a million rows, and what they cost."""
+    """The ways to read a million rows, and their cost."""
 
     def __init__(
         self, spark: SparkSession, server: jetspark.server.Server, count: int, size: int, directory: Path
@@ -71,7 +71,7 @@ class SparkSuite:
         self._numbers = itertools.count(1)
 
     async def compare(self, title: str, write: Callable[[DataFrame], None], arguments: Namespace) -> None:
-        """One table of rates, and one of processor time."""
+        """Print a table of rates and a table of CPU time."""
         ways = {
             "jetspark": lambda: write(self.stream("BARE")),
             "jetspark, without headers column": lambda: write(self.stream("BARE", includeHeaders=False)),
@@ -82,7 +82,7 @@ class SparkSuite:
         }
         await self.meter.compare(title, ways, arguments, peer="spark.range", ceiling="raw socket")
 
-    # --- where rows come from
+    # --- sources
 
     def stream(self, name: str, **options: object) -> DataFrame:
         reader = self.spark.read.format("jetstream").option("servers", self.server.url)
@@ -98,8 +98,8 @@ class SparkSuite:
         rows = self.spark.range(self.count, numPartitions=PARTITIONS)
         return rows.select(
             f.lit("bare").alias("subject"),
-            # The same in all rows, as in the messages: Parquet stores repetitions for nothing. And made for
-            # each of them: Spark would turn `id * 0` into a literal.
+            # Equal in all rows, as in the messages, because Parquet compresses repetitions. Computed for each
+            # row, because Spark would replace `id * 0` by a literal.
             f.rpad(f.substring(f.col("id").cast("string"), 1, 0), self.size, "x")
             .cast("binary")
             .alias("data"),
@@ -120,7 +120,7 @@ class SparkSuite:
             )
             consumer.delete()
 
-    # --- where they go
+    # --- sinks
 
     def to_noop(self, frame: DataFrame) -> None:
         frame.write.format("noop").mode("overwrite").save()
@@ -130,7 +130,7 @@ class SparkSuite:
 
 
 class SameBatchSource(DataSource):
-    """Rows like those of a stream that cost nothing to make."""
+    """Rows like those of a stream, at no cost."""
 
     @classmethod
     def name(cls) -> str:

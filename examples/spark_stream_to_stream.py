@@ -1,4 +1,4 @@
-"""A stream is read, transformed and written to another, in runs with one checkpoint: each message once."""
+"""Read one stream, transform it and write to another, in several runs with one checkpoint: exactly once."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import jetspark
 from jetspark import StreamConfig
 
-# Spark's workers run this Python, and nothing listens on anything but loopback.
+# Spark's workers run this Python, and all sockets listen on loopback only.
 os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 builder = (
     SparkSession.builder.master("local[2]")
@@ -19,7 +19,7 @@ builder = (
 
 
 def run(spark: SparkSession, url: str, directory: str) -> None:
-    """Bill what is new, and stop. Leave the trigger out, and it goes on for ever."""
+    """Bill the new orders, and stop. Without the trigger, the query runs until it is stopped."""
     orders = (
         spark.readStream.format("jetstream")
         .option("servers", url)
@@ -63,8 +63,8 @@ with (
                 publisher.send("orders.new", order.encode())
         run(spark, server.url, directory)
 
-    # The driver dies after a batch is written and before Spark has noted that: the batch is run again. Here,
-    # the note is removed. The stream knows the messages by their ids.
+    # If the driver dies after a batch is written but before Spark commits it, the batch is repeated. Removing
+    # the commit file simulates that. The stream drops the duplicates by their ids.
     last = max(int(name) for name in os.listdir(f"{directory}/commits") if name.isdigit())
     for name in (f"{last}", f".{last}.crc"):
         os.remove(f"{directory}/commits/{name}")

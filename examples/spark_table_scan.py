@@ -1,4 +1,4 @@
-"""A stream as a Spark table: all of it, a part of it, one subject of it."""
+"""A stream as a Spark table: the whole stream, a range, one subject."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 import jetspark
 from jetspark import StreamConfig
 
-# Spark's workers run this Python, and nothing listens on anything but loopback.
+# Spark's workers run this Python, and all sockets listen on loopback only.
 os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 builder = (
     SparkSession.builder.master("local[2]")
@@ -32,7 +32,7 @@ with jetspark.server.run() as server, builder.getOrCreate() as spark:
 
     orders = spark.read.format("jetstream").option("servers", server.url).option("stream", "ORDERS")
 
-    # The whole stream. The payload is bytes; what is in it is up to you.
+    # The whole stream. The payload is bytes: decode it as you need.
     table = orders.load().selectExpr(
         "subject", "sequence", "from_json(string(data), 'id long, amount long') AS item"
     )
@@ -40,6 +40,6 @@ with jetspark.server.run() as server, builder.getOrCreate() as spark:
     totals = table.groupBy("subject").agg(f.count("*").alias("orders"), f.sum("item.amount").alias("amount"))
     totals.orderBy("subject").show()
 
-    # Some sequences of one subject: the server sends nothing else.
+    # A range of sequences of one subject: the server sends nothing else.
     some = orders.option("subjects", "orders.us").option("startingPosition", '{"ORDERS": 900}')
     print(f"{some.load().count()} orders from the US since sequence 900")

@@ -1,4 +1,4 @@
-"""A stream to Parquet files, in two runs with one checkpoint: each message once."""
+"""A stream to Parquet files, in two runs with one checkpoint: exactly once."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import jetspark
 from jetspark import StreamConfig
 
-# Spark's workers run this Python, and nothing listens on anything but loopback.
+# Spark's workers run this Python, and all sockets listen on loopback only.
 os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 builder = (
     SparkSession.builder.master("local[2]")

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 import jetspark
 from jetspark import StreamConfig
 
-# Spark's workers run this Python, and nothing listens on anything but loopback.
+# Spark's workers run this Python, and all sockets listen on loopback only.
 os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 builder = (
     SparkSession.builder.master("local[2]")
@@ -32,7 +32,7 @@ with (
         with js.publisher() as publisher:
             for number in range(3000):
                 publisher.send(f"logs.web{number % 3}", f"line {number}".encode())
-        # A window is done when something comes that is newer than its end and the slack: a last line.
+        # A window closes when a message arrives that is newer than its end plus the watermark: a last line.
         time.sleep(2)
         js.publish("logs.web0", b"the last line")
 
@@ -43,7 +43,7 @@ with (
         .option("startingPosition", "earliest")
         .load()
     )
-    # A stream stores messages in the order of their time, so that little slack is enough.
+    # A stream stores messages in the order of their timestamps, so a short watermark is enough.
     counts = (
         lines.withWatermark("timestamp", "500 milliseconds")
         .groupBy(f.window("timestamp", "1 second"), "subject")
