@@ -22,7 +22,7 @@ LAST_LINES = {
         "messages wait for acknowledgement"
     ),
     "consume_with_a_handler": "handled 20 of 20",
-    "core_nats": "nobody listens on 'nobody.home'. Is the service running, and in this account?",
+    "core_nats": "no responders on 'nobody.home'. Is the service running, and in this account?",
     "dead_letters": "dead after 3 deliveries: 'not an address'",
     "iterate_messages": "web1 wrote 333 lines",
     "look_up": "stream STATE: no message found (10037)",

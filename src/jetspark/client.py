@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 
 from jetspark.core import connection
 from jetspark.core.events import Listener
-from jetspark.core.options import Options, Path, Secret
+from jetspark.core.options import ConnectOptions, Path, Secret
 from jetspark.core.servers import DEFAULT_URL as _DEFAULT_URL
 from jetspark.core.servers import parse_servers
 from jetspark.jetstream.context import JetStream
@@ -35,7 +35,7 @@ class Connection(connection.Connection):
 class Connecting:
     """A connection to be: await it, or enter it with `async with`, which closes it at the end."""
 
-    def __init__(self, servers: str | Iterable[str], options: Options) -> None:
+    def __init__(self, servers: str | Iterable[str], options: ConnectOptions) -> None:
         self._servers = parse_servers(servers)
         self._options = options
         self._connection: Connection | None = None
@@ -134,4 +134,4 @@ def connect(
         kinds of `jetspark.Error`.
     """
     options = dict(locals())
-    return Connecting(options.pop("servers"), Options(**options))
+    return Connecting(options.pop("servers"), ConnectOptions(**options))

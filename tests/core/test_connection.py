@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from jetspark import Connection, Event, ServerInfo, State, Statistics, Timeout, connect
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import parse_servers
 from jetspark.server import Server, User
 from jetspark.wire import PingFrame
@@ -128,9 +128,9 @@ async def test_urls_are_shown_without_user_info() -> None:
 async def test_no_repr_shows_a_secret() -> None:
     shown = [
         *parse_servers(f"nats://{SECRET}:{SECRET}@host,tls://{SECRET}@other"),
-        Options(user=SECRET, password=SECRET),
-        Options(token=SECRET),
-        Options(nkey_seed=SECRET),
+        ConnectOptions(user=SECRET, password=SECRET),
+        ConnectOptions(token=SECRET),
+        ConnectOptions(nkey_seed=SECRET),
         connect(f"nats://{SECRET}:{SECRET}@host"),
         connect("nats://host", token=SECRET),
     ]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jetspark import UsageError, client, connect
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 
 SECONDS = [
     "connect_timeout",
@@ -29,13 +29,13 @@ NAN = float("nan")
 @pytest.mark.parametrize("value", [0, -1, NAN, "5", None, True, b"1"])
 def test_durations_must_be_positive_seconds(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=option):
-        Options(**{option: value})  # type: ignore[arg-type]
+        ConnectOptions(**{option: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("option", SECONDS)
 def test_durations_may_be_whole_or_fractions(option: str) -> None:
-    Options(**{option: 1})  # type: ignore[arg-type]
-    Options(**{option: 0.001})  # type: ignore[arg-type]
+    ConnectOptions(**{option: 1})  # type: ignore[arg-type]
+    ConnectOptions(**{option: 0.001})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_durations_may_be_whole_or_fractions(option: str) -> None:
 )
 def test_bad_values_are_refused_by_name(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=rf"\b{option}\b"):
-        Options(**{option: value})  # type: ignore[arg-type]
+        ConnectOptions(**{option: value})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=rf"\b{option}\b"):
         connect("nats://host", **{option: value})  # type: ignore[arg-type]
 
@@ -110,7 +110,7 @@ def jwt() -> str:
 )
 def test_options_that_contradict_each_other_are_named(options: dict[str, Any], named: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        Options(**options)
+        ConnectOptions(**options)
     for name in named:
         assert name in str(caught.value)
 
@@ -123,7 +123,7 @@ def test_refused_secrets_are_not_shown() -> None:
         {"nkey_seed": b"hunter2"},
     ):
         with pytest.raises(UsageError) as caught:
-            Options(**options)  # type: ignore[arg-type]
+            ConnectOptions(**options)  # type: ignore[arg-type]
         assert "hunter2" not in str(caught.value)
 
 
@@ -134,7 +134,7 @@ def test_an_unknown_option_is_a_type_error() -> None:
 
 def test_options_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Options().name = "other"  # type: ignore[misc]
+        ConnectOptions().name = "other"  # type: ignore[misc]
 
 
 # --- connect() is the reference
@@ -148,7 +148,7 @@ def parameters() -> dict[str, inspect.Parameter]:
 
 
 def test_connect_takes_exactly_the_options_in_their_order_with_their_defaults() -> None:
-    fields = {field.name: field.default for field in dataclasses.fields(Options)}
+    fields = {field.name: field.default for field in dataclasses.fields(ConnectOptions)}
     assert {name: each.default for name, each in parameters().items()} == fields
     assert list(parameters()) == list(fields)
     assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters().values())
@@ -156,7 +156,7 @@ def test_connect_takes_exactly_the_options_in_their_order_with_their_defaults() 
 
 def test_connect_and_the_options_agree_on_the_types() -> None:
     mine = typing.get_type_hints(connect, globalns=vars(client))
-    theirs = typing.get_type_hints(Options)
+    theirs = typing.get_type_hints(ConnectOptions)
     for name in parameters():
         assert mine[name] == theirs[name], name
 

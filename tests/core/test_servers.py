@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark import UsageError
-from jetspark.core.servers import Server, ServerPool, parse_servers
+from jetspark.core.servers import PoolServer, ServerPool, parse_servers
 
 # --- URLs
 
@@ -149,7 +151,7 @@ def pool_of(*urls: str, wait: float = 0.1, max_wait: float = 2.0, max_attempts: 
     return ServerPool(parse_servers(urls), wait=wait, max_wait=max_wait, max_attempts=max_attempts)
 
 
-def take(pool: ServerPool, now: float = 0.0, jitter: float = 0.0) -> tuple[Server, float]:
+def take(pool: ServerPool, now: float = 0.0, jitter: float = 0.0) -> tuple[PoolServer, float]:
     choice = pool.next(now, jitter)
     assert choice is not None
     return choice
@@ -244,7 +246,7 @@ def test_by_default_no_server_is_given_up() -> None:
 def test_shuffling_keeps_all_servers() -> None:
     names = [f"server{number}" for number in range(50)]
     pool = pool_of(*names)
-    pool.shuffle()
+    pool.shuffle(random.random)
     assert sorted(server.host for server in pool) == sorted(names)
 
 

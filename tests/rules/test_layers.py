@@ -40,6 +40,7 @@ USERS_OF = {"server": ("jetspark", "logs", "cli")}
 # What has no I/O, no clock and no chance in it can be tested with any input.
 PURE = (
     "jetspark.wire",
+    "jetspark.core.servers",
     "jetspark.jetstream.publish.ack_window",
     "jetspark.jetstream.push.flow_control",
     "jetspark.jetstream.push.gaps",

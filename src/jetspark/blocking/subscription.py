@@ -126,7 +126,7 @@ class Subscription:
 
     def _check_no_callback(self) -> None:
         if self._callback is not None:
-            raise UsageError("this subscription has a callback: its messages go there")
+            raise UsageError("this subscription has a callback, which receives its messages")
 
     # --- the callback's thread
 

@@ -1,1 +1,19 @@
-"""The NATS connection, on asyncio: from the socket to a message in a subscription."""
+"""The NATS connection on asyncio: from the socket to a message in a subscription.
+
+In reading order:
+
+- `connection`: the connection as users see it. Uses everything below.
+- `subscription`, `message`, `events`: what users receive from it.
+- `request`: requests and their answers.
+- `link`: keeps a session connected: chooses servers, reconnects, gives up.
+- `handshake`, with `auth` and `tls`: from a server's address to an accepted connection.
+- `servers`, `server_info`, `options`: the known servers, the INFO of a server, the options of `connect`.
+- `session`: dispatches frames to receivers. It outlives the transports.
+- `receiver`: the interface of everything that receives messages.
+- `outbox`: the frames that wait to be written, with back-pressure.
+- `transport`: one TCP or TLS connection, around the parser.
+- `headers`: the header blocks of published messages.
+- `signal`: how tasks wait for a change.
+
+Imports point from `connection` down this list. `core` imports `wire` and `errors`, and knows no JetStream.
+"""

@@ -1,6 +1,6 @@
-"""Who we are: the part of CONNECT that authenticates, made anew for every connect.
+"""Authentication: the credentials in CONNECT, built again for every connect.
 
-Nothing here is kept or logged. `nkeys` is imported when a signature is needed.
+No secret is kept or logged. `nkeys` is imported when a signature is needed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import inspect
 import re
 from pathlib import Path
 
-from jetspark.core.options import Options, Secret
-from jetspark.core.servers import Server
+from jetspark.core.options import ConnectOptions, Secret
+from jetspark.core.servers import PoolServer
 from jetspark.errors import AuthorizationError, UsageError
 
 __all__ = ["auth_fields"]
@@ -19,11 +19,11 @@ __all__ = ["auth_fields"]
 _SECTION = re.compile(r"-{3,}\s*BEGIN ([A-Z ]+?)\s*-{3,}\s*(\S+)\s*-{3,}\s*END [A-Z ]+?\s*-{3,}")
 
 
-async def auth_fields(options: Options, server: Server, nonce: str) -> dict[str, str]:
+async def auth_fields(options: ConnectOptions, server: PoolServer, nonce: str) -> dict[str, str]:
     """The fields of CONNECT that authenticate; empty when there are no credentials.
 
-    What the options say wins over the user info of a URL. Raises `AuthorizationError` when the server
-    wants a signature and sends no nonce, `UsageError` when a file or seed cannot be used.
+    Options take precedence over the user info of a URL. Raises `AuthorizationError` when a signature is
+    needed and the server sent no nonce, `UsageError` when a file or seed cannot be used.
     """
     if options.credentials_file is not None:
         jwt, seed = _read_credentials(Path(options.credentials_file))
@@ -87,7 +87,7 @@ def _sign_with_seed(seed: str, nonce: str, option: str, *, public_key: bool = Tr
         pair = nkeys.from_seed(bytearray(seed.encode()))
     except Exception:
         # The cause would show the seed in a traceback.
-        raise UsageError(f"{option}: this is not the seed of an nkey; a user's starts with SU") from None
+        raise UsageError(f"{option}: not an nkey seed; the seed of a user starts with SU") from None
     try:
         fields = {"sig": _base64(pair.sign(_required(nonce).encode()))}
         if public_key:

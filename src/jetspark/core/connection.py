@@ -1,6 +1,6 @@
 """The connection, as users see it: publish, subscribe, request, flush, drain, close.
 
-What keeps it connected is the link (`link.py`), what carries its messages the session (`session.py`).
+The link (`link.py`) keeps it connected; the session (`session.py`) carries its messages.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from jetspark.core.events import Event, Listener
 from jetspark.core.headers import COMMON, header_block
 from jetspark.core.link import Link, State
 from jetspark.core.message import Msg, as_bytes, too_large
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.request import Requests
 from jetspark.core.server_info import ServerInfo
-from jetspark.core.servers import Server
+from jetspark.core.servers import PoolServer
 from jetspark.core.session import Session
 from jetspark.core.subscription import Callback, Subscription
 from jetspark.errors import (
@@ -35,14 +35,14 @@ from jetspark.wire.subjects import check_filter, check_queue, check_subject
 
 __all__ = ["Connection", "Statistics"]
 
-#: What a subscription may hold by default before it drops messages.
+#: Messages and bytes that a subscription buffers by default before it drops messages.
 PENDING_MSGS_LIMIT: Final = 512 * 1024
 PENDING_BYTES_LIMIT: Final = 128 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Counts since the connection was made. Bytes are those of the wire, protocol included."""
+    """Counts since the connection was made. Bytes include the protocol."""
 
     in_msgs: int
     out_msgs: int
@@ -54,23 +54,23 @@ class Statistics:
 class Connection:
     """A connection to NATS. Made by `jetspark.connect`; belongs to the event loop that made it."""
 
-    def __init__(self, servers: list[Server], options: Options) -> None:
+    def __init__(self, servers: list[PoolServer], options: ConnectOptions) -> None:
         self.options = options
         self._link = Link(servers, options)
         #: For the layers above: receivers and the outbox.
         self.session: Session = self._link.session
         self._loop = asyncio.get_running_loop()
         self._requests: Requests | None = None
-        #: Subscriptions whose callback is not done, also when nothing more arrives for them.
+        #: Subscriptions whose callback is not done, closed ones included.
         self.callbacks: set[Subscription] = set()
-        #: For the layers above: what `drain` does when everything is drained, before it closes.
+        #: For the layers above: called by `drain` when everything is drained, before it closes.
         self.at_drain: set[Callable[[], Awaitable[None]]] = set()
-        #: Queues whole frames; for messages, which answer with few bytes.
+        #: Queues whole frames; for acknowledgements of messages.
         self.write = self.session.outbox.write
         self._published = 0
         self._draining = False
         self._publishing = True
-        #: Whether a message without headers is a PUB, which `publish` encodes without a detour.
+        #: Whether `publish` may take its fast path: publishing is allowed, and no header is on every message.
         self._plain = not COMMON
         for event in Event:
             listener = getattr(options, f"on_{event}")
@@ -81,21 +81,21 @@ class Connection:
         """Connect, once. `jetspark.connect` does it."""
         await self._link.open()
 
-    # --- what it is
+    # --- state
 
     @property
     def state(self) -> State:
-        """Where the connection is in its life."""
+        """The state of the connection."""
         return self._link.state
 
     @property
     def connected(self) -> bool:
-        """Whether there is a server on the other side right now."""
+        """Whether it is connected to a server now."""
         return self._link.state is State.CONNECTED
 
     @property
     def closed(self) -> bool:
-        """Whether it is over for good."""
+        """Whether it is closed for good."""
         return self._link.state is State.CLOSED
 
     @property
@@ -110,12 +110,12 @@ class Connection:
 
     @property
     def server_info(self) -> ServerInfo:
-        """What the server in use, or the last one, says about itself."""
+        """The INFO of the server in use, or of the last one."""
         return self._link.info
 
     @property
     def connected_url(self) -> str | None:
-        """The URL of the server in use, without user info; None while there is none."""
+        """The URL of the server in use, without user info; None while disconnected."""
         server = self._link.server
         return server.url if server is not None and self.connected else None
 
@@ -126,7 +126,7 @@ class Connection:
 
     @property
     def max_payload(self) -> int:
-        """The largest message, headers included, that the server takes."""
+        """The largest message, headers included, that the server accepts."""
         return self._link.info.max_payload
 
     @property
@@ -152,7 +152,7 @@ class Connection:
         return f"<{type(self).__name__} {self.state}{f' to {server.url}' if server else ''}>"
 
     def report(self, error: Exception, event: Event = Event.ERROR) -> None:
-        """Tell about an error that no call can raise: to the log and to the listeners of `event`."""
+        """Report an error that no call can raise: log it, and call the listeners of `event`."""
         self._link.report(error, event)
 
     # --- publish, subscribe, request
@@ -166,13 +166,13 @@ class Connection:
         it is back. With asyncio, awaiting the result waits for back-pressure; a program that publishes much
         should do so.
 
-        Raises `UsageError` for what cannot be sent, `MaxPayloadError`, `OutboundBufferFull`,
+        Raises `UsageError` for an invalid argument, `MaxPayloadError`, `OutboundBufferFull`,
         `ConnectionDraining` and `ConnectionClosed`; nothing was queued then.
         """
         if reply or headers or type(data) is not bytes or type(subject) is not str or not self._plain:
             frame = self.frame(subject, data, reply, headers)
         else:
-            # The hot way: what `frame` does, without the call and what is not needed.
+            # The fast path: the work of `frame` without its call and unneeded checks.
             frame = encode.pub(check_subject(subject), b"", data)
             if len(data) > self._link.info.max_payload:
                 raise too_large(len(data), self._link.info.max_payload)
@@ -181,7 +181,7 @@ class Connection:
         return written
 
     def frame(self, subject: str, data: bytes, reply: str, headers: HeadersLike | None) -> bytes:
-        """The bytes of a publish, checked; raises what `publish` raises. Safe in other threads."""
+        """The bytes of a publish, checked; raises what `publish` raises. Thread-safe."""
         if not self._publishing:
             raise self._refusal()
         if type(data) is not bytes:
@@ -250,8 +250,8 @@ class Connection:
     ) -> Msg:
         """Publish a request and return the first answer.
 
-        Raises `NoResponders` at once when nobody listens, `Timeout` after `timeout` seconds (by default
-        `request_timeout`), `ConnectionLost` when the connection breaks before the answer came.
+        Raises `NoResponders` at once when there is no subscriber, `Timeout` after `timeout` seconds (by
+        default `request_timeout`), `ConnectionLost` when the connection breaks before the answer.
         """
         self._raise_if_ending()
         if self._requests is None or self._requests.ended:
@@ -267,7 +267,7 @@ class Connection:
         return await self._requests.wait(subject, token, answer, seconds)
 
     def new_inbox(self) -> str:
-        """A subject that nobody else uses, under `inbox_prefix`."""
+        """A unique subject under `inbox_prefix`."""
         return f"{self.options.inbox_prefix}.{secrets.token_urlsafe(16)}"
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -287,12 +287,12 @@ class Connection:
         await self.flush(timeout)
         return self._loop.time() - start
 
-    # --- ending
+    # --- closing
 
     async def drain(self) -> None:
-        """End without loss: subscriptions hand out what is under way, everything published is written.
+        """Close without loss: subscriptions deliver what is in flight, everything published is written.
 
-        Nothing new is taken meanwhile. Then the connection closes, also when `Timeout` is raised after
+        Nothing new is accepted meanwhile. Then the connection closes, also when `Timeout` is raised after
         `drain_timeout` because callbacks did not finish.
         """
         if self._draining or self.closed:
@@ -311,19 +311,19 @@ class Connection:
                     await self.flush(deadline - self._loop.time())
                     break
                 except ConnectionLost:
-                    continue  # It comes back; what is queued goes out then.
+                    continue  # The queue is written after the reconnect.
         finally:
             await self.close()
 
     async def drain_subscriptions(self, subscriptions: Collection[Subscription], deadline: float) -> None:
-        """Unsubscribe, wait for what is under way, let callbacks finish. Raises `Timeout`."""
+        """Unsubscribe, wait for messages in flight, let callbacks finish. Raises `Timeout`."""
         for subscription in subscriptions:
             self.session.unsubscribe(subscription)
         try:
             if self.session.attached:
                 await self.session.flush(deadline - self._loop.time())
         except ConnectionLost:
-            pass  # Then nothing is under way any more.
+            pass  # Then nothing is in flight any more.
         finally:
             for subscription in subscriptions:
                 self.session.forget(subscription)
@@ -336,7 +336,7 @@ class Connection:
                 )
 
     async def close(self) -> None:
-        """Write what is queued, as far as the server takes it within moments, and close.
+        """Write what is queued, for at most 2 seconds, and close.
 
         Closing twice does nothing; a cancelled close still closes. With asyncio, callbacks are cancelled too.
         """
@@ -348,7 +348,7 @@ class Connection:
             if self.session.attached:
                 await self.session.flush(min(self.options.connect_timeout, 2.0))
         except Error:
-            pass  # It was worth a try; what could not be written is lost with the connection.
+            pass  # What could not be written is lost with the connection.
         finally:
             await self._link.close(None)
             for subscription in callbacks:

@@ -1,4 +1,4 @@
-"""What a connection tells about itself: the events, and who listens to them."""
+"""The events of a connection, and its listeners."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ __all__ = ["Event", "Events", "Listener"]
 
 logger = logging.getLogger("jetspark")
 
-#: A plain or coroutine function. What it takes depends on the event; see `Event`.
+#: A plain or coroutine function. Its arguments depend on the event; see `Event`.
 Listener = Callable[..., object]
 
 
 class Event(enum.StrEnum):
-    """The events of a connection, each with what its listeners are called with."""
+    """The events of a connection, each with the argument of its listeners."""
 
     DISCONNECTED = "disconnected"  #: the error that broke the connection, or None; it reconnects
     RECONNECTED = "reconnected"  #: nothing
     CLOSED = "closed"  #: the error that ended the connection for good, or None after `close()`
-    DISCOVERED = "discovered"  #: the list of `host:port` that are new in the server pool
+    DISCOVERED = "discovered"  #: the list of new `host:port` in the server pool
     LAME_DUCK = "lame_duck"  #: nothing; the server is about to shut down, the connection moves
     SLOW_CONSUMER = "slow_consumer"  #: a `SlowConsumer` with the subject and the count dropped
     ERROR = "error"  #: an error that no call could raise: -ERR, a failing callback
 
 
 class Events:
-    """The listeners of one connection. Coroutines run as tasks; a failing listener is logged, no more."""
+    """The listeners of one connection. Coroutines run as tasks; an error of a listener is only logged."""
 
     def __init__(self) -> None:
         self._listeners: dict[Event, list[Listener]] = {event: [] for event in Event}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on(self, event: Event, listener: Listener) -> Callable[[], None]:
-        """Call `listener` at every `event`. Returns a function that takes the listener away again."""
+        """Call `listener` at every `event`. Returns a function that removes the listener."""
         listeners = self._listeners[event]
         listeners.append(listener)
 
@@ -47,7 +47,7 @@ class Events:
         return remove
 
     def emit(self, event: Event, *args: object) -> None:
-        """Tell every listener of `event`, in the order they came."""
+        """Call every listener of `event`, in the order they were added."""
         for listener in tuple(self._listeners[event]):
             try:
                 outcome = listener(*args)
@@ -60,7 +60,7 @@ class Events:
                 task.add_done_callback(self._tasks.discard)
 
     async def settle(self, timeout: float) -> None:
-        """Give the coroutines that listen so many seconds to finish, except to the one that asks."""
+        """Wait up to `timeout` seconds for listeners that are coroutines, except for the caller itself."""
         tasks = self._tasks - {asyncio.current_task()}
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)

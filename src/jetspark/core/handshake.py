@@ -1,6 +1,6 @@
-"""From a server's address to a session: TCP, INFO, TLS, CONNECT, and the PONG that proves it was accepted.
+"""From a server's address to a connection: TCP, INFO, TLS, CONNECT, and the PONG that confirms it.
 
-No credentials leave before the encryption that was asked for stands.
+Credentials are sent only after the requested encryption is established.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 
 from jetspark._version import __version__
 from jetspark.core.auth import auth_fields
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.server_info import ServerInfo
-from jetspark.core.servers import Server
+from jetspark.core.servers import PoolServer
 from jetspark.core.tls import needs_tls, tls_context, tls_hostname
 from jetspark.core.transport import Transport
 from jetspark.errors import (
@@ -35,10 +35,10 @@ __all__ = ["handshake", "server_error"]
 _AUTH_ERRORS = ("authorization violation", "authentication", "user authentication", "account authentication")
 
 
-async def handshake(server: Server, options: Options) -> tuple[Transport, ServerInfo]:
+async def handshake(server: PoolServer, options: ConnectOptions) -> tuple[Transport, ServerInfo]:
     """Connect to one server within `connect_timeout`.
 
-    Raises an `Error`: `AuthorizationError`, `TLSError`, `Timeout`, `ConnectionError` and kin.
+    Raises an `Error`, such as `AuthorizationError`, `TLSError`, `Timeout` or `ConnectionError`.
     """
     deadline = asyncio.get_running_loop().time() + options.connect_timeout
     transport: Transport | None = None
@@ -55,7 +55,7 @@ async def handshake(server: Server, options: Options) -> tuple[Transport, Server
         raise explained from error
 
 
-async def _dial(server: Server, options: Options) -> Transport:
+async def _dial(server: PoolServer, options: ConnectOptions) -> Transport:
     loop = asyncio.get_running_loop()
     if not options.tls_handshake_first:
         _, transport = await loop.create_connection(Transport, server.host, server.port)
@@ -71,13 +71,15 @@ async def _dial(server: Server, options: Options) -> Transport:
     return transport
 
 
-async def _greet(transport: Transport, server: Server, options: Options, deadline: float) -> ServerInfo:
+async def _greet(
+    transport: Transport, server: PoolServer, options: ConnectOptions, deadline: float
+) -> ServerInfo:
     frame = await transport.next_frame(deadline)
     if isinstance(frame, ErrFrame):
         raise server_error(frame.message)
     if not isinstance(frame, InfoFrame):
         raise RemoteProtocolError(
-            "the server did not begin with INFO", hint="Is this the port of a NATS server?"
+            "the server did not start with INFO", hint="Is this the port of a NATS server?"
         )
     info = ServerInfo.parse(frame.json)
     if not options.tls_handshake_first and needs_tls(options, server, info):
@@ -106,10 +108,10 @@ async def _greet(transport: Transport, server: Server, options: Options, deadlin
             case PingFrame():
                 transport.write(encode.PONG)
             case InfoFrame(json):
-                # A server may refine what it said once it knows the account.
+                # A server may send a new INFO once it knows the account.
                 info = ServerInfo.parse(json)
             case OkFrame() | PongFrame():
-                pass  # It accepted and is gone already: what it said last, or the loss, is the reason.
+                pass  # Accepted and closed: the next frame, or the loss, gives the reason.
             case _:
                 raise RemoteProtocolError("the server sent messages before it accepted the connection")
 
@@ -127,8 +129,8 @@ def server_error(message: str) -> ServerError:
     return ServerError(f"the server reports: {message}")
 
 
-def _explain(error: BaseException, server: Server, options: Options) -> BaseException:
-    """Turn what went wrong into an error of ours that names the server."""
+def _explain(error: BaseException, server: PoolServer, options: ConnectOptions) -> BaseException:
+    """Convert an error to a jetspark error that names the server."""
     where = server.address
     if isinstance(error, TimeoutError) and not isinstance(error, Error):
         return Timeout(f"{where} did not answer within {options.connect_timeout} s")
@@ -142,7 +144,7 @@ def _explain(error: BaseException, server: Server, options: Options) -> BaseExce
     if isinstance(error, ssl.SSLError):
         return TLSError(f"TLS with {where} failed: {error.reason or error}")
     if isinstance(error, OSError):
-        # asyncio puts the address where the reason of the system was.
+        # asyncio replaces the reason of the system with the address.
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
         return ConnectionError(f"cannot connect to {where}: {reason}")
     return error

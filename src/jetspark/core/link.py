@@ -1,4 +1,4 @@
-"""The link keeps a session connected: it chooses servers, shakes hands, reconnects, gives up.
+"""The link keeps a session connected: it chooses servers, does the handshake, reconnects, gives up.
 
 ```
 CONNECTING --handshake--> CONNECTED --lost--> RECONNECTING --handshake--> CONNECTED
@@ -20,10 +20,10 @@ from typing import Final
 
 from jetspark.core.events import Event, Events
 from jetspark.core.handshake import handshake, server_error
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.outbox import Outbox
 from jetspark.core.server_info import ServerInfo
-from jetspark.core.servers import Server, ServerPool
+from jetspark.core.servers import PoolServer, ServerPool
 from jetspark.core.session import Session
 from jetspark.core.signal import Signal
 from jetspark.core.transport import Transport
@@ -44,14 +44,14 @@ __all__ = ["Link", "State"]
 
 logger = logging.getLogger("jetspark")
 
-#: Seconds within which a loss is explained by what the server said before it.
-_LAST_WORDS: Final = 2.0
+#: Seconds within which an -ERR of the server explains the loss that follows it.
+_ERR_EXPLAINS: Final = 2.0
 
 _VIOLATION = re.compile(r'(publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
 class State(enum.StrEnum):
-    """Where a connection is in its life."""
+    """The state of a connection."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -60,15 +60,15 @@ class State(enum.StrEnum):
 
 
 class Link:
-    """A session and the servers it may run over."""
+    """A session and the servers that it may use."""
 
-    def __init__(self, servers: list[Server], options: Options) -> None:
+    def __init__(self, servers: list[PoolServer], options: ConnectOptions) -> None:
         self._loop = asyncio.get_running_loop()
         self._options = options
         self._reconnecting: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
-        # What the server said before it closed the connection.
-        self._last_words: tuple[Error | None, float] = None, 0.0
+        # The last -ERR, and when: the reason if the server closes the connection now.
+        self._last_err: tuple[Error | None, float] = None, 0.0
         self.pool = ServerPool(
             servers,
             wait=options.reconnect_wait,
@@ -86,7 +86,7 @@ class Link:
         self.state = State.CONNECTING
         #: Wakes at every change of `state`.
         self.changed = Signal()
-        self.server: Server | None = None
+        self.server: PoolServer | None = None
         self.info = ServerInfo()
         #: The error that last broke or closed the link, or that no call could raise.
         self.error: Error | None = None
@@ -99,7 +99,7 @@ class Link:
         reason per server.
         """
         if self._options.shuffle_servers:
-            self.pool.shuffle()
+            self.pool.shuffle(random.random)
         errors: list[Error] = []
         servers = list(self.pool)
         for server in servers:
@@ -126,7 +126,7 @@ class Link:
         )
 
     async def close(self, error: Error | None) -> bool:
-        """Enter CLOSED; `error` is why, None when the user wants it. False when it was closed already."""
+        """Enter CLOSED; `error` is the reason, None when the user closes. False when already closed."""
         if self.state is State.CLOSED:
             return False
         self.state = State.CLOSED
@@ -148,31 +148,31 @@ class Link:
         return True
 
     async def wait_connected(self, timeout: float) -> None:
-        """Return when there is a server. Raises `Timeout` and `ConnectionClosed`."""
+        """Return when connected. Raises `Timeout` and `ConnectionClosed`."""
         deadline = self._loop.time() + timeout
         while self.state is not State.CONNECTED:
             if self.state is State.CLOSED:
                 raise self.closed_error()
             if not await self.changed.wait(deadline - self._loop.time()):
-                raise Timeout(f"the connection did not come back within {timeout} s")
+                raise Timeout(f"the connection was not restored within {timeout} s")
 
     def closed_error(self) -> Error:
-        """What calls on a closed connection raise, with the reason as its cause."""
+        """The error of calls on a closed connection, with the reason as its cause."""
         error = ConnectionClosed("the connection is closed")
         error.__cause__ = self.error
         return error
 
     def report(self, error: Exception, event: Event = Event.ERROR) -> None:
-        """Tell about an error that no call can raise: to the log and to the listeners of `event`."""
+        """Report an error that no call can raise: log it, and call the listeners of `event`."""
         if isinstance(error, Error):
             self.error = error
         logger.warning("%s", error, exc_info=None if isinstance(error, Error) else error)
         self.events.emit(event, error)
 
-    # --- connecting and losing it
+    # --- connecting and disconnecting
 
     def _establish(
-        self, server: Server, transport: Transport, info: ServerInfo, *, reconnected: bool
+        self, server: PoolServer, transport: Transport, info: ServerInfo, *, reconnected: bool
     ) -> None:
         self.server = server
         self.pool.succeeded(server)
@@ -184,13 +184,13 @@ class Link:
         self.changed.wake()
 
     def _drop_larger(self, max_payload: int) -> None:
-        """What waits was checked against another limit; the server would close the connection over it."""
+        """Drop queued messages over the new limit: the server would close the connection because of them."""
         dropped = self.session.outbox.drop_larger(max_payload)
         if dropped:
             self.report(
                 MaxPayloadError(
                     f"{dropped} messages that waited for the reconnect were dropped: "
-                    f"the server takes only {max_payload} bytes now"
+                    f"the new server accepts at most {max_payload} bytes"
                 )
             )
 
@@ -200,7 +200,7 @@ class Link:
         self.error = error = self._explain(cause)
         self.state = State.RECONNECTING
         if self.server is not None:
-            # A fleet that loses its server must not come back in one moment: this one waits at random.
+            # Count this as an attempt, so that clients that lost the same server do not return all at once.
             self.server.last_attempt = self._loop.time()
         self.session.detach()
         logger.warning("disconnected from %s: %s", self.server.address if self.server else "?", error)
@@ -209,12 +209,12 @@ class Link:
         self._reconnecting = asyncio.create_task(self._reconnect(), name="jetspark-reconnect")
 
     def _explain(self, cause: Exception | None) -> Error:
-        said, when = self._last_words
-        self._last_words = None, 0.0
+        err, when = self._last_err
+        self._last_err = None, 0.0
         if isinstance(cause, Error):
             return cause
-        if said is not None and self._loop.time() - when < _LAST_WORDS:
-            return said
+        if err is not None and self._loop.time() - when < _ERR_EXPLAINS:
+            return err
         return ConnectionLost(f"the connection broke: {cause or 'the server closed it'}")
 
     async def _reconnect(self) -> None:
@@ -224,7 +224,7 @@ class Link:
         while True:
             choice = self.pool.next(self._loop.time(), random.random())
             if choice is None:
-                await self.close(NoServersError(f"reconnecting was given up; last: {self.error}"))
+                await self.close(NoServersError(f"gave up reconnecting; last error: {self.error}"))
                 return
             server, delay = choice
             await asyncio.sleep(delay)
@@ -241,11 +241,11 @@ class Link:
             self.events.emit(Event.RECONNECTED)
             return
 
-    async def _gave_up(self, server: Server, error: Exception) -> bool:
-        """Count a failed attempt. The same refusal of our credentials twice in a row is final."""
+    async def _gave_up(self, server: PoolServer, error: Exception) -> bool:
+        """Count a failed attempt. The same authorization error twice in a row is final."""
         self.pool.failed(server)
         if not isinstance(error, Error):
-            self.report(error)  # a user's function for credentials failed
+            self.report(error)  # A function that returns credentials failed.
             return False
         self.error = error
         logger.info("reconnecting: %s", error)
@@ -257,7 +257,7 @@ class Link:
         server.auth_error = str(error)
         return False
 
-    # --- what the server says meanwhile
+    # --- INFO and -ERR
 
     def _on_info(self, frame: InfoFrame) -> None:
         try:
@@ -279,13 +279,13 @@ class Link:
                 self._moving = asyncio.create_task(self._move(), name="jetspark-lame-duck")
 
     async def _move(self) -> None:
-        """Leave a server that is about to shut down while there is another one."""
+        """Leave a server that is about to shut down, if there is another one."""
         transport = self.session.transport
         if transport is not None:
             try:
                 await self.session.leave(self._options.connect_timeout)
             except Error:
-                pass  # It is being left anyway.
+                pass  # The server is left anyway.
             transport.fail(ConnectionLost("the server is in lame-duck mode: moving to another"))
         self._moving = None
 
@@ -296,6 +296,6 @@ class Link:
             if found is not None:
                 self.session.refuse(found[1].lower(), found[2], error)
         else:
-            # The server closes the connection after all others: the loss is reported with this cause.
-            self._last_words = error, self._loop.time()
+            # The server closes the connection after any other -ERR, which is then the reason of the loss.
+            self._last_err = error, self._loop.time()
         self.report(error)

@@ -21,7 +21,7 @@ __all__ = ["Msg", "Received", "as_bytes", "too_large"]
 
 
 class Received(msgspec.Struct, gc=False, eq=False):
-    """What there is to read in a message, whoever it belongs to."""
+    """The readable part that all kinds of messages share."""
 
     _frame: MsgFrame
 
@@ -32,7 +32,7 @@ class Received(msgspec.Struct, gc=False, eq=False):
 
     @property
     def reply(self) -> str:
-        """The subject on which an answer is expected; empty when none is."""
+        """The subject for the answer; empty when the message asks for none."""
         return self._frame.reply.decode("utf-8", "surrogateescape")
 
     @property
@@ -42,7 +42,7 @@ class Received(msgspec.Struct, gc=False, eq=False):
 
     @property
     def headers(self) -> Headers:
-        """The headers, parsed at each access: keep the result when reading several."""
+        """The headers, parsed at each access: keep the result to read several."""
         header = self._frame.header
         return Headers.parse(header) if header else NO_HEADERS
 
@@ -59,7 +59,7 @@ class Msg(Received, gc=False, eq=False):
     def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> Awaitable[None]:
         """Publish an answer to `reply`. With asyncio, awaiting it is optional, as for `Connection.publish`.
 
-        Raises `UsageError` when the message asks for no answer.
+        Raises `UsageError` when the message has no reply subject.
         """
         if not self._frame.reply:
             raise UsageError(f"the message on {self.subject!r} has no reply subject to respond to")

@@ -1,4 +1,4 @@
-"""Everything that can be said about a connection, checked when it is said.
+"""The options of a connection, checked at construction.
 
 Durations are seconds. Secrets may be functions, which are called at each connect; files are read at
 each connect. No secret is part of the repr.
@@ -16,13 +16,13 @@ from jetspark.core.events import Event, Listener
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_subject
 
-__all__ = ["Options", "Path", "Secret"]
+__all__ = ["ConnectOptions", "Path", "Secret"]
 
 Secret: TypeAlias = str | Callable[[], str]
 Path: TypeAlias = str | os.PathLike[str]
 
 
-#: What options must be, unless they are left at their default. `_check_number` sees to the numbers.
+#: The accepted types of options that are not at their default. `_check_number` checks the numbers.
 _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]] = (
     ("text", lambda value: isinstance(value, str), ("name", "tls_hostname")),
     (
@@ -46,7 +46,7 @@ _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
+class ConnectOptions:
     """The options of `jetspark.connect`, which documents them for users."""
 
     name: str = ""
@@ -92,7 +92,7 @@ class Options:
         for kind, fits, options in _KINDS:
             for option in options:
                 value = getattr(self, option)
-                if value is not getattr(Options, option) and not fits(value):
+                if value is not getattr(ConnectOptions, option) and not fits(value):
                     # Not shown: it may be a secret.
                     raise UsageError(f"{option} must be {kind}, not {type(value).__name__}")
         for option in (
@@ -109,7 +109,7 @@ class Options:
         _check_number("max_reconnect_attempts", self.max_reconnect_attempts, above=-2, whole=True)
         check_subject(self.inbox_prefix, "inbox_prefix")
         if any(ord(character) < 32 for character in self.name):
-            raise UsageError("name has control characters in it")
+            raise UsageError("name contains control characters")
         self._check_credentials()
         self._check_tls()
 
@@ -120,7 +120,7 @@ class Options:
             if getattr(self, option) is not None
         ]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} exclude each other: choose one way to authenticate")
+            raise UsageError(f"{' and '.join(given)} exclude each other: use one way to authenticate")
         if self.password is not None and self.user is None:
             raise UsageError("password needs user")
         if self.user_jwt is not None and self.sign is None:
@@ -131,7 +131,7 @@ class Options:
     def _check_tls(self) -> None:
         files = [o for o in ("tls_ca_file", "tls_cert_file", "tls_key_file") if getattr(self, o) is not None]
         if self.tls is False and (files or self.tls_handshake_first):
-            raise UsageError("tls=False contradicts the other tls options")
+            raise UsageError("tls=False conflicts with the other tls options")
         if isinstance(self.tls, ssl.SSLContext) and files:
             raise UsageError(f"{files[0]} has no effect on a ready-made SSLContext: load it there")
         if self.tls_key_file is not None and self.tls_cert_file is None:

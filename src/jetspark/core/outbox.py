@@ -1,8 +1,8 @@
-"""What waits to be written: frames in order, joined once per turn of the loop, bounded, with back-pressure.
+"""The frames that wait to be written: in order, joined once per turn of the loop, with back-pressure.
 
-The outbox outlives the transports. While there is none, published frames stay here; when a transport
-breaks, what was not yet handed to it stays too (frames that set up the session do not: they are made
-anew for every session). So nothing is lost silently: it is written, kept, or refused with an error.
+The outbox outlives the transports. While disconnected it keeps published frames; when a transport breaks it
+keeps those not yet handed to it, except the frames that set up the session, which every session writes again.
+So nothing is lost silently: a frame is written, kept, or refused with an error.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
 
 __all__ = ["Outbox"]
 
-#: From this many waiting bytes on, whoever awaits a write lets the loop turn (and the socket drain) first.
+#: From this many waiting bytes on, awaiting a write lets the loop run (and the socket drain) first.
 _TURN: Final = 128 * 1024
-#: From this many on, they are handed to the transport within the turn: its writer does not await.
+#: From this many on, they are handed to the transport at once: the caller may not await.
 _INLINE: Final = 1024 * 1024
 
 
 class SessionFrame(bytes):
-    """Frames that mean nothing to another session: dropped when the transport breaks, made anew after."""
+    """Frames of one session only: dropped when the transport breaks, the next session writes its own."""
 
     __slots__ = ()
 
 
-class Sink(Protocol):
-    """Where the outbox writes to: a transport."""
+class Writable(Protocol):
+    """The interface that the outbox needs of a transport."""
 
     @property
     def writable(self) -> bool: ...
@@ -69,21 +69,21 @@ class Outbox:
         self._loop = loop
         self._limit = limit
         self._drain_timeout = drain_timeout
-        #: What most writes return: awaiting a future that is done costs next to nothing.
+        #: The result of most writes: awaiting a future that is done costs next to nothing.
         self.done: asyncio.Future[None] = loop.create_future()
         self.done.set_result(None)
         self._frames: list[bytes] = []
-        self._sink: Sink | None = None
+        self._sink: Writable | None = None
         self._scheduled = False
         self._signal = Signal()
         self._closed: Error | None = None
-        #: Bytes that wait here, whether connected or not.
+        #: Bytes that wait, connected or not.
         self.size = 0
 
     def write(self, frame: bytes) -> Awaitable[None]:
-        """Take whole frames to write. Awaiting the result waits for back-pressure; it need not be awaited.
+        """Queue whole frames. Awaiting the result waits for back-pressure, and is optional.
 
-        Raises `OutboundBufferFull` when the limit is reached; the frame was not taken then.
+        Raises `OutboundBufferFull` when the limit is reached; the frame was not queued then.
         """
         size = self.size + len(frame)
         if size > self._limit:
@@ -93,7 +93,7 @@ class Outbox:
             size = self.size + len(frame)
             if size > self._limit:
                 raise OutboundBufferFull(
-                    f"{self.size} bytes wait to be written, {self._limit} are allowed",
+                    f"{self.size} bytes wait to be written, the limit is {self._limit}",
                     hint="Await publish() so that it can wait for the network, or raise `pending_size`",
                 )
         self.size = size
@@ -108,7 +108,7 @@ class Outbox:
         return _Drained(self)
 
     def write_many(self, frames: list[bytes]) -> None:
-        """Take and hand on the frames of somebody who bounds them himself, and looks at `size` before.
+        """Queue frames without checking the limit, and flush: the caller bounds them by `size`.
 
         Raises `ConnectionClosed`.
         """
@@ -123,7 +123,7 @@ class Outbox:
         return _Drained(self)
 
     def write_control(self, frame: bytes) -> None:
-        """Take frames of the session itself: small, not subject to the limit, not kept over a reconnect."""
+        """Queue frames of the session itself: small, not subject to the limit, dropped at a disconnect."""
         self.size += len(frame)
         self._frames.append(SessionFrame(frame))
         if not self._scheduled:
@@ -131,7 +131,7 @@ class Outbox:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Hand everything to the transport, if there is one and it takes more."""
+        """Hand everything to the transport, if there is one and it is writable."""
         self._scheduled = False
         sink = self._sink
         if sink is None or not self._frames or not sink.writable:
@@ -144,8 +144,8 @@ class Outbox:
             sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
         self._signal.wake()
 
-    def _flush_much(self, sink: Sink) -> None:
-        """Hand over no more than the transport takes: what it has is lost with it, the rest is not."""
+    def _flush_much(self, sink: Writable) -> None:
+        """Stop when the transport is no longer writable: frames handed to it are lost if it breaks."""
         frames = self._frames
         start = stop = 0
         while stop < len(frames) and sink.writable:
@@ -158,19 +158,19 @@ class Outbox:
             start = stop
         del frames[:start]
 
-    def attach(self, sink: Sink) -> None:
-        """Write to `sink` from now on, beginning with what waits."""
+    def attach(self, sink: Writable) -> None:
+        """Write to `sink` from now on, waiting frames first."""
         self._sink = sink
         self.flush()
 
     def detach(self) -> None:
-        """Stop writing; keep what was published, drop what belonged to the session."""
+        """Stop writing; keep published frames, drop those of the session."""
         self._sink = None
         self._frames = [frame for frame in self._frames if type(frame) is not SessionFrame]
         self.size = sum(map(len, self._frames))
 
     def drop_larger(self, max_payload: int) -> int:
-        """Drop the messages that are larger than `max_payload` bytes; returns how many."""
+        """Drop the messages larger than `max_payload` bytes; returns how many."""
         kept = [frame for frame in self._frames if _payload_size(frame) <= max_payload]
         dropped = len(self._frames) - len(kept)
         self._frames = kept
@@ -178,7 +178,7 @@ class Outbox:
         return dropped
 
     def close(self, error: Error) -> None:
-        """Drop everything; whoever waits for back-pressure gets `error`."""
+        """Drop everything; calls that wait for back-pressure raise `ConnectionClosed`."""
         self._sink = None
         self._closed = error
         self._limit = -1
@@ -193,14 +193,14 @@ class Outbox:
             if not await self._signal.wait(deadline - self._loop.time()) and self.size >= _TURN:
                 raise Timeout(
                     f"{self.size} bytes still wait to be written after {self._drain_timeout} s",
-                    hint="The server does not take them, or the connection is down; they stay queued",
+                    hint="The server does not read them, or the connection is down; they stay queued",
                 )
         if self._closed is not None:
             raise ConnectionClosed("the connection closed before everything was written") from self._closed
 
 
 def _payload_size(frame: bytes) -> int:
-    """What PUB and HPUB announce, the last number of their first line; 0 for anything else."""
+    """The size of a PUB or HPUB, the last number of its first line; 0 for anything else."""
     if not frame.startswith((b"PUB ", b"HPUB ")):
         return 0
     return int(frame[: frame.index(b"\r\n")].rpartition(b" ")[2])

@@ -1,7 +1,7 @@
-"""`Receiver`: where the messages of one subscription id go, and what it learns of the connection's life.
+"""`Receiver`: gets the messages of one subscription id, and the changes of the connection.
 
-Subscriptions, the inbox of requests, and the pulls and publishers of JetStream are receivers. All
-methods are called by the session, in the event loop, and must not block.
+Subscriptions, the inbox of requests, and the pulls and publishers of JetStream are receivers. The session
+calls all methods in the event loop; they must not block.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Receiver:
         self.queue_group = queue_group
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Take messages, in order: all of a read that belong here and follow each other."""
+        """Receive messages, in order: a run of consecutive messages of one read."""
         raise NotImplementedError
 
     def remaining(self) -> int | None:
@@ -38,4 +38,4 @@ class Receiver:
         """The server does not permit publishing to `subject`."""
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will come any more: the connection is closed, or the server refused the subscription."""
+        """No more messages can arrive: the connection is closed, or the server refused the subscription."""

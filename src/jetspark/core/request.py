@@ -1,4 +1,4 @@
-"""Requests: one wildcard inbox for all of them, a token each, and a future that waits for the answer."""
+"""Requests: one wildcard inbox for all, and for each a token and the future of its answer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
-#: How the server's own answer begins when nobody subscribed. Compared, not parsed: anybody may answer,
-#: and with anything.
-
 
 class Requests(Receiver):
     """The receiver of all answers. Subscribed when the first request is made."""
@@ -31,7 +28,7 @@ class Requests(Receiver):
         self._connection = connection
         self._tokens = itertools.count(1)
         self._waiting: dict[bytes, tuple[str, asyncio.Future[Msg]]] = {}
-        #: Whether no answer can come any more: the inbox is not permitted, or the connection closed.
+        #: Whether no more answers can arrive: the inbox is not permitted, or the connection closed.
         self.ended = False
 
     def open(self, subject: str) -> tuple[str, bytes, asyncio.Future[Msg]]:
@@ -55,37 +52,38 @@ class Requests(Receiver):
         self._waiting.pop(token, None)
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Hand each answer to its request; answers that nobody waits for any more are dropped."""
+        """Hand each answer to its request, and drop answers to requests that ended."""
         start = len(self.prefix) + 1
         for frame in frames:
             subject, future = self._waiting.pop(frame.subject[start:], ("", None))
             if future is None or future.done():
                 continue
+            # Compared, not parsed: a service may answer with any bytes.
             if not frame.data and frame.header.startswith(NO_RESPONDERS):
                 future.set_exception(
                     NoResponders(
-                        f"nobody listens on {subject!r}", hint="Is the service running, and in this account?"
+                        f"no responders on {subject!r}", hint="Is the service running, and in this account?"
                     )
                 )
             else:
                 future.set_result(Msg(frame, self._connection))
 
     def disconnected(self) -> None:
-        """Whether the server saw the requests under way is unknown: they fail instead of hanging."""
+        """Fail the open requests: it is unknown whether the server received them."""
         self._fail_all(
             lambda subject: ConnectionLost(
                 f"the connection broke while waiting for the answer on {subject!r}",
-                hint="It reconnects by itself. Repeat the request if it can be repeated",
+                hint="The connection reconnects. Repeat the request if it is safe to repeat",
             )
         )
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will be answered any more."""
+        """No more answers can arrive: fail the open requests."""
         self.ended = True
         self._fail_all(lambda _: error or ConnectionClosed("the connection was closed during a request"))
 
     def publish_refused(self, subject: str, error: Error) -> None:
-        """The server does not allow requests on `subject`: no answer will come."""
+        """The server does not permit requests on `subject`: fail them."""
         for token, (asked, future) in list(self._waiting.items()):
             if asked == subject and not future.done():
                 future.set_exception(error)

@@ -40,7 +40,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     host: str = ""
     port: int = 0
-    #: Largest message, headers included, that the server takes.
+    #: Largest message, headers included, that the server accepts.
     max_payload: int = 1024 * 1024
     headers: bool = False
     proto: int = 0
@@ -70,4 +70,4 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(json, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RemoteProtocolError(f"the server sent an INFO that cannot be read: {error}") from None
+            raise RemoteProtocolError(f"the server sent an invalid INFO: {error}") from None

@@ -1,40 +1,39 @@
 """The servers a connection may use: their URLs, which one is next, and how long to wait before it.
 
-Pure: the clock and the randomness come from outside.
+Pure: the caller passes the time and the random numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote, urlsplit
 
 from jetspark.errors import UsageError
 
-__all__ = ["DEFAULT_URL", "Server", "ServerPool", "parse_servers"]
+__all__ = ["DEFAULT_URL", "PoolServer", "ServerPool", "parse_servers"]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 _DEFAULT_PORT = 4222
 
 
 @dataclasses.dataclass
-class Server:
-    """One server of the pool, with what happened to it."""
+class PoolServer:
+    """One server of the pool, and its failures."""
 
     host: str
     port: int
     tls: bool = False
     user: str | None = dataclasses.field(default=None, repr=False)
     password: str | None = dataclasses.field(default=None, repr=False)
-    #: The name that its certificate must carry: the one the user gave, also for discovered servers.
+    #: The name that its certificate must have: the one the user gave, also for discovered servers.
     tls_name: str = ""
     discovered: bool = False
     #: Consecutive attempts that failed, and when the last one began.
     failures: int = 0
     last_attempt: float = float("-inf")
-    #: The text of the last refusal of our credentials; the same twice in a row is final.
+    #: The last authorization error; the same twice in a row is final.
     auth_error: str | None = None
 
     @property
@@ -47,8 +46,8 @@ class Server:
         return f"{'tls' if self.tls else 'nats'}://{self.address}"
 
 
-def parse_servers(servers: str | Iterable[str]) -> list[Server]:
-    """Read URLs: `nats://`, `tls://`, `host`, `host:port`; a list, or one string with commas.
+def parse_servers(servers: str | Iterable[str]) -> list[PoolServer]:
+    """Parse URLs: `nats://`, `tls://`, `host`, `host:port`; a list, or one string with commas.
 
     Raises `UsageError` that shows the bad URL without its user info.
     """
@@ -62,7 +61,7 @@ def parse_servers(servers: str | Iterable[str]) -> list[Server]:
     return parsed
 
 
-def _parse_url(url: str) -> Server:
+def _parse_url(url: str) -> PoolServer:
     if not isinstance(url, str):
         raise UsageError(f"servers must be URLs, not {type(url).__name__}")
     url = url.strip()
@@ -72,7 +71,7 @@ def _parse_url(url: str) -> Server:
     try:
         parts = urlsplit(url if "://" in url else f"nats://{url}")
         host, port = parts.hostname or "", parts.port
-        host.encode("idna")  # what resolving it begins with
+        host.encode("idna")  # Resolving it would raise later.
     except ValueError:
         raise wrong from None
     if parts.scheme not in ("nats", "tls"):
@@ -81,7 +80,7 @@ def _parse_url(url: str) -> Server:
         )
     if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise wrong
-    return Server(
+    return PoolServer(
         host=host,
         port=port or _DEFAULT_PORT,
         tls=parts.scheme == "tls",
@@ -92,16 +91,16 @@ def _parse_url(url: str) -> Server:
 
 
 def _shown(url: str) -> str:
-    """As much of a URL as an error may show: no user info, and no port that may be half of a password."""
+    """The part of a URL that an error may show: no user info, and no port that may be part of a password."""
     shown = url.rpartition("@")[2]
     before, colon, port = shown.rpartition(":")
     return shown if not colon or port.isdigit() or port.startswith("//") else f"{before}:..."
 
 
 class ServerPool:
-    """The servers in the order in which they are tried; the one in use stands last."""
+    """The servers in the order in which they are tried; the one in use is last."""
 
-    def __init__(self, servers: list[Server], *, wait: float, max_wait: float, max_attempts: int) -> None:
+    def __init__(self, servers: list[PoolServer], *, wait: float, max_wait: float, max_attempts: int) -> None:
         self._servers = list(servers)
         self._wait = wait
         self._max_wait = max_wait
@@ -110,18 +109,18 @@ class ServerPool:
     def __len__(self) -> int:
         return len(self._servers)
 
-    def __iter__(self) -> Iterator[Server]:
+    def __iter__(self) -> Iterator[PoolServer]:
         return iter(tuple(self._servers))
 
-    def shuffle(self) -> None:
-        """Mix the order, so that a fleet of clients spreads over a cluster."""
-        random.shuffle(self._servers)
+    def shuffle(self, random: Callable[[], float]) -> None:
+        """Put the servers in random order, so that clients spread over a cluster."""
+        self._servers.sort(key=lambda _: random())
 
-    def next(self, now: float, jitter: float) -> tuple[Server, float] | None:
-        """The server to try and the seconds to wait before; None when none is left.
+    def next(self, now: float, jitter: float) -> tuple[PoolServer, float] | None:
+        """The server to try and the seconds to wait before; None when the pool is empty.
 
-        `jitter` in [0, 1) spreads the clients of a server that went away: waits are between half and all
-        of `wait` doubled by every failure up to `max_wait`. A server that was not tried yet needs no wait.
+        `jitter` in [0, 1) spreads the clients of a server that went away: a wait is between half and all of
+        `wait`, doubled by every failure up to `max_wait`. A server that was not tried yet needs no wait.
         """
         if not self._servers:
             return None
@@ -130,23 +129,23 @@ class ServerPool:
         wait = min(self._wait * 2 ** min(server.failures, 32), self._max_wait) * (0.5 + jitter / 2)
         return server, max(0.0, server.last_attempt + wait - now)
 
-    def succeeded(self, server: Server) -> None:
-        """A connection to `server` stands."""
+    def succeeded(self, server: PoolServer) -> None:
+        """Note that a connection to `server` is established."""
         server.failures = 0
         server.auth_error = None
         self._move_last(server)
 
-    def failed(self, server: Server) -> None:
-        """An attempt failed; after `max_attempts` in a row the server is given up (-1: never)."""
+    def failed(self, server: PoolServer) -> None:
+        """Count a failed attempt; after `max_attempts` in a row the server is removed (-1: never)."""
         server.failures += 1
         if 0 <= self._max_attempts <= server.failures and server in self._servers:
             self._servers.remove(server)
 
-    def discover(self, addresses: list[str], current: Server) -> list[str]:
-        """Take over what INFO lists; returns the addresses that are new.
+    def discover(self, addresses: list[str], current: PoolServer) -> list[str]:
+        """Add the servers that INFO lists; returns the new addresses.
 
-        Servers that INFO brought and no longer lists go. New ones inherit from `current`, over which they
-        became known: its user info, TLS, and, when it is a name, the name to check certificates against.
+        Discovered servers that INFO no longer lists are removed. New ones inherit from `current`: its user
+        info, its TLS setting, and, unless it is an IP address, the name to check certificates against.
         """
         known = {server.address for server in self._servers}
         self._servers = [
@@ -172,7 +171,7 @@ class ServerPool:
             fresh.append(address)
         return fresh
 
-    def _move_last(self, server: Server) -> None:
+    def _move_last(self, server: PoolServer) -> None:
         if server in self._servers:
             self._servers.remove(server)
             self._servers.append(server)

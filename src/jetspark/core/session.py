@@ -1,8 +1,8 @@
-"""The session: who receives which messages, what is written, and whether the server still answers.
+"""The session: dispatches messages to receivers, and checks that the server still answers.
 
-It outlives the transports. `attach` begins on a new transport with the receivers and the outbox it
-has; `detach` leaves both standing for the next one. Why and when that happens is the connection's
-business (`connection.py`); this file knows neither servers nor states.
+It outlives the transports. `attach` continues on a new transport with the same receivers and outbox;
+`detach` keeps both for the next one. The link (`link.py`) decides when; this file knows neither servers nor
+states.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Session:
         self._on_err = on_err
         self._sids = itertools.count(1)
         self._receivers: dict[bytes, Receiver] = {}
-        #: One entry per PING that was not answered: who waits for it, or None for the timer's.
+        #: One entry per unanswered PING: the future that waits for it, or None for a PING of the timer.
         self._pongs: deque[asyncio.Future[None] | None] = deque()
         self._outstanding_pings = 0
         self._ping_timer: asyncio.TimerHandle | None = None
@@ -66,7 +66,7 @@ class Session:
     def attach(
         self, transport: Transport, on_lost: Callable[[Exception | None], None], *, reconnected: bool
     ) -> None:
-        """Go on over `transport`: subscriptions first, then what waits to be published."""
+        """Continue on `transport`: restore the subscriptions, then write the waiting frames."""
         self.transport = transport
         restored = []
         for receiver in list(self._receivers.values()):
@@ -85,7 +85,7 @@ class Session:
                 receiver.reconnected()
 
     def detach(self, error: Error | None = None) -> None:
-        """The transport is gone. Flushes fail, with `error` if given; the rest waits for the next one."""
+        """Drop the transport. Flushes fail, with `error` if given; the rest waits for the next transport."""
         if self.transport is not None:
             self._bytes_received += self.transport.bytes_received
             self._bytes_sent += self.transport.bytes_sent
@@ -102,7 +102,7 @@ class Session:
             receiver.disconnected()
 
     def close(self, error: Error, *, failed: bool) -> None:
-        """End everything. Receivers learn `error` after what they have buffered when it `failed`."""
+        """Close everything. If it `failed`, receivers raise `error` after their buffered messages."""
         receivers, self._receivers = self._receivers, {}
         self.detach(error)
         self.outbox.close(error)
@@ -121,7 +121,7 @@ class Session:
 
     @property
     def receivers(self) -> list[Receiver]:
-        """All that is subscribed."""
+        """All receivers."""
         return list(self._receivers.values())
 
     def new_sid(self) -> bytes:
@@ -139,16 +139,16 @@ class Session:
             self.outbox.write_control(frame)
 
     def forget(self, receiver: Receiver) -> None:
-        """The server has ended the subscription by itself, or will never hear of it again."""
+        """Remove a receiver without telling the server, which has ended the subscription or was told."""
         self._receivers.pop(receiver.sid, None)
 
     def unsubscribe(self, receiver: Receiver) -> None:
-        """Tell the server; what is under way still arrives until the receiver is forgotten."""
+        """Tell the server. Messages in flight still arrive until the receiver is forgotten."""
         if self.transport is not None and receiver.sid in self._receivers:
             self.outbox.write_control(encode.unsub(receiver.sid))
 
     def refuse(self, verb: str, subject: str, error: Error) -> None:
-        """The server does not permit to `publish` to a subject, or a `subscription` to it."""
+        """Report that the server does not permit a `publish` or a `subscription` to a subject."""
         for receiver in self.receivers:
             if verb == "publish":
                 receiver.publish_refused(subject, error)
@@ -159,7 +159,7 @@ class Session:
     # --- frames
 
     def receive(self, frames: list[AnyFrame]) -> None:
-        """Dispatch what one read brought: each receiver is called once per run of its messages."""
+        """Dispatch the frames of one read: each receiver is called once per run of its messages."""
         for sid, run in groupby(frames, _sid):
             if sid is None:
                 for frame in run:
@@ -190,7 +190,7 @@ class Session:
     # --- pings
 
     def _ping(self) -> None:
-        """On a timer whatever the traffic: a dead peer is found even while we only write."""
+        """Send a PING, whatever the traffic: so a dead peer is found even while the client only writes."""
         if self.transport is None:
             return
         if self._outstanding_pings >= self._max_outstanding_pings:
@@ -216,14 +216,14 @@ class Session:
     async def leave(self, timeout: float) -> None:
         """Stop writing, and return when the server has processed everything written before.
 
-        What is published meanwhile waits for the next transport. Raises as `flush` does.
+        Messages published meanwhile wait for the next transport. Raises as `flush` does.
         """
         deadline = self._loop.time() + timeout
         transport = self.transport
         while True:
             await self.flush(deadline - self._loop.time())
             if transport is None or transport is not self.transport:
-                raise ConnectionLost("the connection broke before it was left")
+                raise ConnectionLost("the connection broke before the move to another server")
             self.outbox.flush()
             if not self.outbox.size:
                 break

@@ -1,7 +1,7 @@
-"""`Signal`: the one way in which tasks wait for the connection.
+"""`Signal`: how tasks wait for a change of the connection.
 
-Everybody who waits is woken by one `wake()` and looks again at the state that concerns them; each has
-a deadline of their own. Because a wake-up carries no data, cancelling a waiter can lose nothing.
+One `wake()` wakes all waiters, and each checks again the state that it waits for; each has its own deadline.
+A wake-up carries no data, so cancelling a waiter loses nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Signal:
         self._waiters: list[asyncio.Future[bool]] = []
 
     def wake(self) -> None:
-        """Wake everybody who waits now."""
+        """Wake all current waiters."""
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:

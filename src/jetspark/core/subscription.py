@@ -1,8 +1,7 @@
-"""A subscription: the bounded queue between the connection and whoever reads it.
+"""A subscription: the bounded queue between the connection and its reader.
 
-Messages are taken by `next()`, by `async for`, or by a callback in a task of the subscription, one
-after the other. What does not fit is dropped and reported: core NATS promises at most once, and memory
-stays bounded.
+`next()`, `async for`, or a callback in a task of the subscription takes the messages, one after the other.
+Messages that do not fit are dropped and reported: core NATS delivers at most once, and memory stays bounded.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ __all__ = ["Callback", "Subscription", "acting_for"]
 #: A plain or coroutine function that handles one message.
 Callback: TypeAlias = Callable[[Msg], Awaitable[None] | None]
 
-#: The task of a callback in another thread, in what runs on its behalf: it must not wait for itself.
+#: In code that runs for a callback in another thread: the callback's task, which must not wait for itself.
 acting_for: ContextVar[asyncio.Task[None] | None] = ContextVar("acting_for", default=None)
 
 _data = attrgetter("data")
-#: A plain callback that never awaits lets the loop turn after so many messages.
+#: The number of messages after which a callback that never awaits lets the loop run.
 _TURN = 256
 
 
 class Subscription(Receiver):
-    """What `Connection.subscribe` returns. Read it with `next()` or `async for`, unless it has a callback."""
+    """Made by `Connection.subscribe`. Read it with `next()` or `async for`, unless it has a callback."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Subscription(Receiver):
             self.hand_to(self._run(callback))
 
     def hand_to(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Let a task take the messages. Whoever ends the subscription waits for it."""
+        """Let a task take the messages. Ending the subscription waits for the task."""
         task = asyncio.create_task(work, name=f"jetspark-subscription-{self.subject}")
         self._task = task
         self._connection.callbacks.add(self)
@@ -90,7 +89,7 @@ class Subscription(Receiver):
 
     @property
     def pending_msgs(self) -> int:
-        """Messages that arrived and were not read yet."""
+        """Messages that arrived and are not read yet."""
         return len(self._pending)
 
     @property
@@ -119,7 +118,7 @@ class Subscription(Receiver):
         """The next message.
 
         Raises `Timeout` after `timeout` seconds (by default the connection's `request_timeout`), and
-        `SubscriptionClosed`, or the error that closed it, when no more can come.
+        `SubscriptionClosed`, or the error that closed it, when no more can arrive.
         """
         self._check_no_callback()
         if not self._pending:
@@ -146,7 +145,7 @@ class Subscription(Receiver):
         return self._take()
 
     async def take(self, limit: int, timeout: float | None) -> list[MsgFrame]:
-        """What waits, up to `limit` messages; none when none came within `timeout` seconds, or at the end.
+        """Buffered messages, up to `limit`; empty after `timeout` seconds without one, or at the end.
 
         Raises the error that closed it.
         """
@@ -175,16 +174,16 @@ class Subscription(Receiver):
 
     def _check_no_callback(self) -> None:
         if self._task is not None:
-            raise UsageError("this subscription has a callback: its messages go there")
+            raise UsageError("this subscription has a callback, which receives its messages")
 
     def _raise_if_closed(self) -> None:
         if self._closed:
             raise self._error or SubscriptionClosed(f"the subscription to {self.subject!r} is closed")
 
-    # --- ending
+    # --- closing
 
     async def unsubscribe(self) -> None:
-        """Stop at once. What is buffered can still be read; a callback is not called again."""
+        """Stop at once. Buffered messages can still be read; a callback is not called again."""
         self._connection.session.unsubscribe(self)
         self._connection.session.forget(self)
         self._close(None)
@@ -193,10 +192,10 @@ class Subscription(Receiver):
             await self.join(None)
 
     async def drain(self) -> None:
-        """Stop without loss: take what is under way, hand it out, then end.
+        """Stop without loss: wait for messages in flight, deliver them, then end.
 
-        Returns when everything has arrived, and a callback has handled it all. `async for` goes on over
-        what is buffered, then ends. Raises `Timeout` after the connection's `drain_timeout`.
+        Returns when everything has arrived, and a callback has handled it all. `async for` continues with the
+        buffered messages, then ends. Raises `Timeout` after the connection's `drain_timeout`.
         """
         if self._closed:
             return
@@ -212,7 +211,7 @@ class Subscription(Receiver):
     # --- for the connection
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Queue what arrived, drop and report what does not fit, wake the readers once."""
+        """Queue messages, drop and report those that do not fit, wake the readers once."""
         self._received += len(frames)
         if self._max_msgs is not None and self._received >= self._max_msgs:
             del frames[len(frames) - (self._received - self._max_msgs) :]
@@ -229,19 +228,19 @@ class Subscription(Receiver):
         self._arrived.wake()
 
     def remaining(self) -> int | None:
-        """How many messages it still wants; None without a limit."""
+        """How many messages are still wanted; None without a limit."""
         return None if self._max_msgs is None else self._max_msgs - self._received
 
     def end(self) -> None:
-        """Everything has arrived: readers get what is buffered, then the end."""
+        """Everything has arrived: readers get the buffered messages, then the end."""
         self._close(None)
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will come any more: readers get what is buffered, then `error` or the end."""
+        """No more messages can arrive: readers get the buffered ones, then `error` or the end."""
         self._close(error)
 
     def _shorten(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], int]:
-        """Keep what fits; tell about the rest once, until the reader has caught up."""
+        """Keep the messages that fit; report the others once, until the reader has caught up."""
         if (
             self._slow
             and len(self._pending) <= self._pending_msgs_limit // 2
@@ -278,7 +277,7 @@ class Subscription(Receiver):
         self._arrived.wake()
 
     async def join(self, timeout: float | None) -> bool:
-        """Wait until a callback has handled everything, unless it is the callback that asks."""
+        """Wait until a callback has handled everything, unless the callback itself is the caller."""
         task = self._task
         if task is None or self._is_caller(task):
             return True
@@ -286,9 +285,9 @@ class Subscription(Receiver):
         return bool(done)
 
     def cancel(self) -> None:
-        """Stop a callback where it is, or after this message when it is the callback that asks.
+        """Cancel a callback, or stop it after this message when the callback itself is the caller.
 
-        One that drains the connection still gets what has arrived.
+        A callback that drains the connection still gets what has arrived.
         """
         if self._task is None:
             return

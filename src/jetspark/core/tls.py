@@ -1,32 +1,34 @@
-"""Whether a connection is encrypted, and with which context. Contexts are made anew for every connect,
-so that a rotated certificate is taken."""
+"""Whether a connection is encrypted, and with which context.
+
+A context is created for every connect, so that a rotated certificate is used.
+"""
 
 from __future__ import annotations
 
 import ssl
 
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.server_info import ServerInfo
-from jetspark.core.servers import Server
+from jetspark.core.servers import PoolServer
 from jetspark.errors import TLSError, UsageError
 
 __all__ = ["needs_tls", "tls_context", "tls_hostname"]
 
 
-def needs_tls(options: Options, server: Server, info: ServerInfo) -> bool:
+def needs_tls(options: ConnectOptions, server: PoolServer, info: ServerInfo) -> bool:
     """Whether to upgrade after INFO. Raises `TLSError` when the two sides cannot agree."""
     wanted = options.wants_tls or server.tls
     if wanted and not (info.tls_required or info.tls_available):
         raise TLSError(
-            f"TLS was asked for, and the server at {server.address} does not offer it",
-            hint="Nothing was sent to it. Use nats:// if plain text is meant",
+            f"TLS is required, and the server at {server.address} does not offer it",
+            hint="Nothing was sent. Use nats:// to connect without encryption",
         )
     if options.tls is False and info.tls_required:
         raise TLSError(f"tls=False, and the server at {server.address} requires TLS")
     return wanted or info.tls_required
 
 
-def tls_context(options: Options) -> ssl.SSLContext:
+def tls_context(options: ConnectOptions) -> ssl.SSLContext:
     """The user's context, or one that trusts the system's roots or the given CA and checks host names."""
     if isinstance(options.tls, ssl.SSLContext):
         return options.tls
@@ -42,6 +44,6 @@ def tls_context(options: Options) -> ssl.SSLContext:
     return context
 
 
-def tls_hostname(options: Options, server: Server) -> str:
-    """The name that the server's certificate must carry."""
+def tls_hostname(options: ConnectOptions, server: PoolServer) -> str:
+    """The name that the server's certificate must have."""
     return options.tls_hostname or server.tls_name or server.host

@@ -1,8 +1,8 @@
 """One TCP or TLS connection to one server: the asyncio protocol around the parser.
 
-The read side parses what arrived in one pass and hands all frames over in one call. Until `start()`
-the frames are kept for the handshake, which takes them one by one. The write side tells the outbox
-whether the socket keeps up.
+The read side parses each read in one pass and hands over all frames in one call. Until `start()` it keeps the
+frames for the handshake, which takes them one by one. The write side tells the outbox whether the socket
+keeps up.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from jetspark.wire import AnyFrame, Parser
 
 __all__ = ["Tap", "Transport"]
 
-#: Sees bytes: whether they are sent, and the bytes, of which received ones come in any split.
+#: Observes the bytes: whether they are sent, and the bytes; received ones come in any split.
 Tap: TypeAlias = Callable[[bool, bytes], None]
 
-#: Bytes in asyncio's own buffer at which writing pauses. What waits beyond stays in the outbox,
-#: where it survives a reconnect.
+#: Bytes in asyncio's own buffer at which writing pauses. Further frames stay in the outbox, where they
+#: survive a reconnect.
 _HIGH_WATER: Final = 512 * 1024
 
 
 class Transport(asyncio.Protocol):
     """Reads frames, writes bytes. `on_lost` is called once, when the connection is gone."""
 
-    #: Makes a tap for each new transport, for who wants to see the protocol; it must not raise.
+    #: Makes a tap for each new transport, to show the protocol; it must not raise.
     tap: ClassVar[Callable[[], Tap] | None] = None
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Transport(asyncio.Protocol):
     def start(
         self, on_frames: Callable[[list[AnyFrame]], None], on_lost: Callable[[Exception | None], None]
     ) -> None:
-        """The handshake is over: from now on frames and the loss of the connection are reported."""
+        """End the handshake: from now on report frames and the loss of the connection."""
         self._on_frames = on_frames
         self._on_lost = on_lost
         early, self._early = self._early, []
@@ -70,7 +70,7 @@ class Transport(asyncio.Protocol):
             self._transport.write(data)
 
     async def next_frame(self, deadline: float) -> AnyFrame:
-        """The next frame of the handshake. Raises `Timeout`, or why the connection is gone."""
+        """The next frame of the handshake. Raises `Timeout`, or the error that broke the connection."""
         while not self._early:
             if self.closed.done():
                 raise self._error or ConnectionLost("the server closed the connection")
@@ -79,7 +79,7 @@ class Transport(asyncio.Protocol):
         return self._early.pop(0)
 
     async def start_tls(self, context: ssl.SSLContext, hostname: str, timeout: float) -> None:
-        """Turn the connection into TLS. Whatever the server sent in the clear beyond INFO is refused."""
+        """Upgrade to TLS. Raises `RemoteProtocolError` if the server sent more than INFO in the clear."""
         if self._early or self._parser.buffered or self._parser.error:
             raise RemoteProtocolError("the server sent more than INFO before the TLS handshake")
         assert self._transport is not None
@@ -89,13 +89,13 @@ class Transport(asyncio.Protocol):
         self.connection_made(upgraded)
 
     def fail(self, error: Exception) -> None:
-        """Break the connection because of `error`, without waiting for what is unsent."""
+        """Break the connection because of `error`, without writing what is buffered."""
         if self._error is None:
             self._error = error
         self._abort()
 
     async def close(self, timeout: float) -> None:
-        """Write out what is buffered, close, and wait for it; abort when `timeout` seconds pass."""
+        """Write what is buffered, close, and wait for it; abort after `timeout` seconds."""
         if self._transport is None:
             return
         self._transport.close()
@@ -124,7 +124,7 @@ class Transport(asyncio.Protocol):
             self.fail(error)
 
     def eof_received(self) -> None:
-        # A server that closes reads no more: waiting until all is written would only hide the loss.
+        # A server that closes does not read: waiting until all is written would only delay the loss.
         self._abort()
 
     def pause_writing(self) -> None:
@@ -135,7 +135,7 @@ class Transport(asyncio.Protocol):
         self.on_writable()
 
     def on_writable(self) -> None:
-        """Called when the socket takes more again; the connection replaces it with the outbox's flush."""
+        """Called when the socket is writable again; the session replaces it with the outbox's flush."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.closed.done():
@@ -147,7 +147,7 @@ class Transport(asyncio.Protocol):
             self._on_lost(self._error)
 
     def _abort(self) -> None:
-        self.writable = False  # so that the outbox keeps what comes until the loss is known
+        self.writable = False  # So that the outbox keeps frames until the loss is known.
         if self._transport is not None:
             self._transport.abort()
 

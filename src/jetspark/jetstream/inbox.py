@@ -89,7 +89,7 @@ class Inbox(Receiver):
                 return
         first = frames[0]
         if not first.data and first.header.startswith(NO_RESPONDERS):
-            self._fail(NoResponders(f"nobody listens on {self._asked!r}"))
+            self._fail(NoResponders(f"no responders on {self._asked!r}"))
             return
         self._frames += frames
         self._changed.wake()

@@ -16,7 +16,7 @@ from pyspark.core.files import SparkFiles
 
 from jetspark.blocking.threads.bridge import Bridge
 from jetspark.blocking.threads.supply import iterate
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import parse_servers
 from jetspark.errors import ConnectionError, Timeout, TLSError
 from jetspark.jetstream.context import JetStream
@@ -85,8 +85,8 @@ def _connect(options: ConnectionOptions, backoff: Backoff) -> ProcessConnection:
         time.sleep(wait)
 
 
-def _core_options(options: ConnectionOptions) -> Options:
-    return Options(
+def _core_options(options: ConnectionOptions) -> ConnectOptions:
+    return ConnectOptions(
         name=f"jetspark, Spark process {os.getpid()}",
         connect_timeout=_CONNECT_TIMEOUT,
         credentials_file=_local_path(options.credentials_file),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from jetspark.core.options import Options
+from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.headers import check_msg_id
@@ -301,7 +301,7 @@ def _check_connection(connection: ConnectionOptions) -> None:
     fields = {field: value for field, value in vars(connection).items() if field not in _NOT_CORE}
     nkey = fields.pop("nkey_secret_file")
     try:
-        Options(nkey_seed_file=nkey, **fields)
+        ConnectOptions(nkey_seed_file=nkey, **fields)
     except UsageError as error:
         message = str(error.args[0]).replace("nkey_seed_file", "nkeySecretFile")
         for option in _TABLE:

@@ -1,4 +1,4 @@
-"""Frames to bytes. Arguments are checked before they come here, by `subjects.py` and `headers.py`."""
+"""Frames to bytes. The caller has checked the arguments, with `subjects.py` and `headers.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["PING", "PONG", "connect", "err", "hpub", "info", "msg", "pub", "sub", "unsub"]
 
-# The ends of control lines: looking one up is cheaper than writing the number, which publishing feels.
+# The ends of control lines: a lookup is cheaper than formatting the number, which matters when publishing.
 _SIZES: Final = tuple(b" %d\r\n" % size for size in range(4096))
 
 PING = b"PING\r\n"

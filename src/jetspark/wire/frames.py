@@ -1,8 +1,8 @@
 """The frames of the NATS protocol, both directions. Plain data.
 
-What is hot stays bytes: subjects and reply subjects are decoded where a user looks at them, header
-blocks are parsed when somebody asks (`headers.py`). `gc=False` keeps a million buffered frames away
-from the garbage collector; a frame refers to nothing but bytes, so it cannot be part of a cycle.
+Fields stay bytes: a subject is decoded, and a header block parsed (`headers.py`), when a user reads it.
+`gc=False` hides a million buffered frames from the garbage collector; a frame refers to nothing but bytes, so
+it cannot be part of a cycle.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Frame(msgspec.Struct, gc=False, frozen=True):
-    """What every frame has: `sid`, the subscription it belongs to, None where there is no such thing."""
+    """The base of frames without a subscription: their `sid` is None."""
 
     sid: ClassVar[bytes | None] = None
 
@@ -63,7 +63,7 @@ class SubFrame(msgspec.Struct, gc=False, frozen=True):
 
 
 class UnsubFrame(msgspec.Struct, gc=False, frozen=True):
-    """UNSUB. `max_msgs` 0 means at once, otherwise after so many messages in all."""
+    """UNSUB. `max_msgs` 0 means at once, otherwise after that many messages in all."""
 
     sid: bytes
     max_msgs: int

@@ -1,8 +1,8 @@
 """Message headers: the block on the wire, its status line, and the mapping that users see.
 
-A block is `NATS/1.0[ <status>[ <description>]]`, then `Name: value` lines, then an empty line. It is
-parsed when somebody looks. Names compare without case and keep the case they came in; a name may have
-several values. A value is everything after the colon less one space, so that what was set is what is read.
+A block is `NATS/1.0[ <status>[ <description>]]`, then `Name: value` lines, then an empty line. It is parsed
+on access. Names compare case-insensitively and keep their case; a name may have several values. A value is
+everything after the colon and one space, so that a value is read as it was set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _VERSION = b"NATS/1.0"
-# Printable ASCII without the colon and the space: what every NATS client can read.
+# Printable ASCII without the colon and the space: every NATS client can read these.
 _NAME = re.compile(r"[!-9;-~]+")
 _BAD_IN_VALUE = re.compile(r"[\r\n\x00]")
 
@@ -35,7 +35,7 @@ class Headers(Mapping[str, str]):
     """The headers of a message: a mapping of a name, in any case, to its first value.
 
     `get_all` gives every value of a name, `status` and `description` the status line of messages
-    that the server itself wrote (404, "No Messages"), and None and "" for others.
+    that the server itself sent (404, "No Messages"), and None and "" for others.
     """
 
     __slots__ = ("_values", "description", "status")
@@ -43,7 +43,7 @@ class Headers(Mapping[str, str]):
     def __init__(self, items: HeadersLike | None = None) -> None:
         self.status: int | None = None
         self.description = ""
-        # lower-case name -> the name as it was first written, and its values
+        # lower-case name -> the name in its first spelling, and its values
         self._values: dict[str, tuple[str, list[str]]] = {}
         if isinstance(items, Headers):
             self.status, self.description = items.status, items.description
@@ -55,7 +55,7 @@ class Headers(Mapping[str, str]):
 
     @classmethod
     def parse(cls, block: bytes) -> Headers:
-        """Read a header block. Raises `RemoteProtocolError` when it is none."""
+        """Parse a header block. Raises `RemoteProtocolError` when it is invalid."""
         headers = cls()
         if not block:
             return headers
@@ -78,7 +78,7 @@ class Headers(Mapping[str, str]):
             entry[1].append(value)
 
     def get_all(self, name: str) -> list[str]:
-        """Every value of a header, in order; empty when it is not there."""
+        """Every value of a header, in order; empty when the header is missing."""
         entry = self._values.get(name.lower())
         return list(entry[1]) if entry else []
 
@@ -124,19 +124,19 @@ class Headers(Mapping[str, str]):
         return f"Headers({items!r}{status})"
 
 
-#: How the server begins the answer to a request that has no subscriber.
+#: The start of the server's answer to a request that has no subscriber.
 NO_RESPONDERS = b"NATS/1.0 503"
-#: What messages without a header block share.
+#: The headers of all messages without a header block.
 NO_HEADERS = Headers()
 
 
 def has_status(block: bytes) -> bool:
-    """Whether a header block starts with a status: the server speaks, not a user."""
+    """Whether a header block starts with a status: the server sent the message, not a user."""
     return block[8:9] == b" " and block.partition(b"\r\n")[0][8:].strip(b" \t") != b""
 
 
 def parse_status(block: bytes) -> tuple[int | None, str]:
-    """The status and description of a header block, without reading the rest."""
+    """The status and description of a header block, without parsing the rest."""
     return _parse_first_line(block.partition(b"\r\n")[0].decode("utf-8", "surrogateescape"))
 
 
@@ -150,22 +150,22 @@ def _parse_first_line(line: str) -> tuple[int | None, str]:
     if not status:
         return None, ""
     if not (status.isascii() and status.isdigit() and len(status) <= 9):
-        raise RemoteProtocolError(f"the peer sent a header status that is no number: {line[:64]!r}")
+        raise RemoteProtocolError(f"the peer sent a header status that is not a number: {line[:64]!r}")
     return int(status), description.strip(" \t")
 
 
 def encode_headers(headers: HeadersLike) -> bytes:
-    """Write a header block. Raises `UsageError` for names and values that would break out of their line."""
+    """Encode a header block. Raises `UsageError` for a name or value that would break out of its line."""
     lines = [_VERSION]
     for name, values in headers.multi_items() if isinstance(headers, Headers) else _listed(headers):
         if _NAME.fullmatch(name) is None:
             raise UsageError(
-                f"headers: the name {name!r} is not valid: printable ASCII without spaces and colons is"
+                f"headers: the name {name!r} is not valid; use printable ASCII without spaces and colons"
             )
         for value in values:
             if _BAD_IN_VALUE.search(value):
                 raise UsageError(
-                    f"headers: the value of {name!r} has a line break or NUL in it: {value[:64]!r}"
+                    f"headers: the value of {name!r} contains a line break or NUL: {value[:64]!r}"
                 )
             try:
                 lines.append(f"{name}: {value}".encode("utf-8", "surrogateescape"))
@@ -177,13 +177,13 @@ def encode_headers(headers: HeadersLike) -> bytes:
 
 
 def _listed(headers: object) -> Iterator[tuple[str, list[str]]]:
-    """Each name with a list of its values. Raises `UsageError` for what has the wrong type."""
+    """Each name with a list of its values. Raises `UsageError` for a wrong type."""
     if not isinstance(headers, Mapping):
         raise UsageError(f"headers must be a mapping of names to values, not {type(headers).__name__}")
     for name, values in headers.items():
         if not isinstance(name, str):
             raise UsageError(f"headers: a name must be a str, not {type(name).__name__}")
-        # bytes are several numbers to Python, and no bytes at all would be a header that goes missing
+        # Iterating bytes gives numbers, and empty bytes would silently drop the header.
         several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
         listed = list(values) if several else [values]
         for value in listed:

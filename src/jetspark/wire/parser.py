@@ -1,11 +1,11 @@
-"""Bytes to frames: `Parser.feed(data)` returns every frame that is complete by now.
+"""Bytes to frames: `Parser.feed(data)` returns every frame that is complete.
 
-The contract: any split of the input gives the same frames; whatever the input, the only exception is
-`RemoteProtocolError`; no more is kept than one unfinished frame, and a frame that announces more than
-the limits is refused before its bytes arrive. Frames that arrived together with an error are returned
-first; the error is in `Parser.error` then, and every later `feed` raises it: close the connection.
+The contract: any split of the input gives the same frames; for any input the only exception is
+`RemoteProtocolError`; at most one unfinished frame is kept, and a frame that announces more than the limits
+is refused before its bytes arrive. Frames received together with an error are returned first; the error is
+in `Parser.error` then, and every later `feed` raises it: close the connection.
 
-This is the hottest loop of the client. It walks the received bytes once, without an object per step:
+This is the hottest loop of the client. It passes over the received bytes once, without an object per step:
 find the end of the control line, split it, slice the payload.
 """
 
@@ -38,7 +38,7 @@ MAX_CONTROL_LINE: Final = 64 * 1024
 #: The largest `max_payload` that a nats-server can be configured to is 64 MiB; headers count in.
 MAX_PAYLOAD: Final = 64 * 1024 * 1024
 
-#: Sizes that are remembered, with the digits that spell them.
+#: How many sizes are cached, by their digits.
 _MAX_SIZES: Final = 4096
 
 AnyFrame: TypeAlias = (
@@ -58,7 +58,7 @@ AnyFrame: TypeAlias = (
 class Parser:
     """An incremental parser for one direction of one connection.
 
-    `peer` is who sends the bytes: a "server" sends MSG, HMSG, INFO, +OK and -ERR, a "client" sends PUB,
+    `peer` is the sender of the bytes: a "server" sends MSG, HMSG, INFO, +OK and -ERR, a "client" sends PUB,
     HPUB, SUB, UNSUB and CONNECT; both send PING and PONG. A frame of the wrong direction is an error.
     """
 
@@ -84,7 +84,7 @@ class Parser:
         self._max_control_line = max_control_line
         self._max_payload = max_payload
         self._sizes: dict[bytes, int] = {}
-        # An unfinished frame, in the pieces it came in: joined only when `_need` bytes are there, so
+        # An unfinished frame, in the pieces received: joined only when `_need` bytes are there, so
         # that a large payload in many reads is copied once and not once per read.
         self._chunks: list[bytes] = []
         self._have = 0
@@ -98,7 +98,7 @@ class Parser:
         return self._have
 
     def feed(self, data: bytes) -> list[AnyFrame]:
-        """Take what was received and return the frames it completes.
+        """Parse received bytes and return the frames that they complete.
 
         Raises `RemoteProtocolError` when the input is not the NATS protocol or exceeds a limit; when frames
         were complete before that, it returns them, sets `error`, and raises it when called again.
@@ -120,7 +120,7 @@ class Parser:
         except RemoteProtocolError as error:
             self.error = error
         except ValueError as error:  # int() refuses thousands of digits
-            self.error = RemoteProtocolError(f"the peer sent a number that is none: {error}")
+            self.error = RemoteProtocolError(f"the peer sent an invalid number: {error}")
         if self.error is not None:
             if frames:
                 return frames
@@ -140,7 +140,7 @@ class Parser:
         total = len(data)
         pos = 0
         while pos < total:
-            # Looking for one byte is much cheaper than for two, and CR stands nowhere else in a line.
+            # Searching for one byte is much cheaper than for two, and a line contains no other CR.
             end = find(b"\r", pos)
             # No end yet, or the first half of one.
             if end < 0 or end + 1 == total:
@@ -159,7 +159,7 @@ class Parser:
             elif op == headers_op and len(fields) > 1:
                 header_size = fields.pop(-2)
                 if not header_size.isdigit():
-                    raise _refused("a header size that is no number", data[pos:end])
+                    raise _refused("a header size that is not a number", data[pos:end])
                 body = start + int(header_size)
             else:
                 append(self._control(data[pos:end]))
@@ -197,9 +197,9 @@ class Parser:
         return pos
 
     def _size(self, digits: bytes, line: bytes) -> int:
-        """The size of a message, remembered: those of a stream are alike, and looking up is cheaper."""
+        """The size of a message, cached: sizes repeat, and a lookup is cheaper than parsing."""
         if not digits.isdigit():
-            raise _refused("a message size that is no number", line)
+            raise _refused("a message size that is not a number", line)
         size = int(digits)
         if size > self._max_payload:
             raise _refused(f"a message of more than {self._max_payload} bytes", line)

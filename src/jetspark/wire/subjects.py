@@ -1,8 +1,8 @@
-"""Subjects, queue groups and names: what may go on the wire, and what matches what.
+"""Subjects, queue groups and names: which are valid, and which subjects match a pattern.
 
-The checks refuse, before anything is sent, whatever could end a control line early or be read as
-another field: CR, LF, NUL, spaces, control characters, empty tokens. They return the encoded bytes
-and remember the most recent results, so that a publisher pays for its subject once.
+Before anything is sent, the checks refuse characters that could end a control line early or be read as
+another field: CR, LF, NUL, spaces, control characters, empty tokens. They return the encoded bytes and cache
+recent results, so that a publisher pays for its subject once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = [
     "subjects_overlap",
 ]
 
-#: The server takes control lines of 4096 bytes: a subject, a reply subject, and sizes.
+#: The server accepts control lines of 4096 bytes: a subject, a reply subject, and sizes.
 MAX_SUBJECT: Final = 2000
 
-# Whitespace and control characters, as Unicode sees them: the server splits on ASCII only, but a
-# non-breaking space in a subject is never what its author meant.
+# Whitespace and control characters of Unicode: the server splits on ASCII only, but a non-breaking space in
+# a subject is always a mistake.
 _TOKEN = r"[^\s\x00-\x20\x7f-\xa0.]+"
 _SUBJECT = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")
 _NAME = re.compile(r"[^\s\x00-\x20\x7f-\xa0.*>/\\]+")
@@ -43,7 +43,7 @@ def check_subject(subject: str, argument: str = "subject") -> bytes:
     if "*" in subject or ">" in subject:
         tokens = subject.split(".")
         if "*" in tokens or ">" in tokens:
-            raise UsageError(f"{argument} {subject!r} has a wildcard: one can only subscribe to it")
+            raise UsageError(f"{argument} {subject!r} has a wildcard, which is valid only in a subscription")
     return encoded
 
 
@@ -54,7 +54,7 @@ def check_filter(subject: str, argument: str = "subject") -> bytes:
         _SUBJECT, subject, argument, "tokens joined by dots, without spaces or control characters"
     )
     if ">" in subject.split(".")[:-1]:
-        raise UsageError(f"{argument} {subject!r} has '>' before its end: it can only be the last token")
+        raise UsageError(f"{argument} {subject!r} has '>' before its end; it can only be the last token")
     return encoded
 
 
@@ -79,17 +79,17 @@ def _encode(pattern: re.Pattern[str], text: str, argument: str, accepted: str) -
     if pattern.fullmatch(text) is None:
         raise UsageError(f"{argument} {text!r} is not valid; accepted: {accepted.strip()}")
     try:
-        # A subject that was received may hold bytes that are no UTF-8; they go out as they came in.
+        # A received subject may hold bytes that are not UTF-8; they are sent as they were received.
         encoded = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise UsageError(f"{argument} {text!r} cannot be encoded") from None
     if len(encoded) > MAX_SUBJECT:
-        raise UsageError(f"{argument} has {len(encoded)} bytes, {MAX_SUBJECT} are accepted: {text[:32]!r}...")
+        raise UsageError(f"{argument} has {len(encoded)} bytes, the limit is {MAX_SUBJECT}: {text[:32]!r}...")
     return encoded
 
 
 def subject_matches(pattern: str, subject: str) -> bool:
-    """Whether a literal `subject` is one that a subscription to `pattern` receives."""
+    """Whether a subscription to `pattern` receives messages of the literal `subject`."""
     wanted, tokens = pattern.split("."), subject.split(".")
     if wanted[-1] == ">":
         wanted.pop()

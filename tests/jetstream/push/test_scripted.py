@@ -256,7 +256,7 @@ async def test_an_invalid_status_is_reported(server: ScriptedPush, js: JetStream
     subscription = await js.subscribe("s.>")
     server.send(server.status("fourohfour"), server.message(b"one"))
     assert (await subscription.next(LONG)).data == b"one"
-    assert "no number" in str(await watch.until(Event.ERROR))
+    assert "not a number" in str(await watch.until(Event.ERROR))
 
 
 async def test_a_message_of_the_stream_may_look_like_a_status(server: ScriptedPush, js: JetStream) -> None:

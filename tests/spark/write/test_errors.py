@@ -81,7 +81,7 @@ BAD_ROWS = [
     ("subject", "''", "subject '' is not valid"),
     ("subject", "'nowhere.a'", "no stream stores 'nowhere.a'. Create one with subjects=['nowhere.a']"),
     ("headers", "map('a b', 'v')", "the name 'a b' is not valid"),
-    ("headers", "map('k', concat('v', char(10)))", "the value of 'k' has a line break"),
+    ("headers", "map('k', concat('v', char(10)))", "the value of 'k' contains a line break"),
     ("headers", "map('k', cast(null as string))", "null value for 'k'"),
     ("headers", "map('k', array('v', null))", "the value of 'k' must be a str, not NoneType"),
     ("msg_id", "''", "not empty"),

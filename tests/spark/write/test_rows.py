@@ -217,7 +217,7 @@ BAD_ROWS: list[tuple[str, Any, str]] = [
     ("subject", "a..b", "'a..b' is not valid"),
     ("subject", "a.*", "wildcard"),
     ("subject", "a\r\nPUB b 0", "not valid"),
-    ("subject", "a" * 3000, "2000 are accepted"),
+    ("subject", "a" * 3000, "the limit is 2000"),
     ("msg_id", "", "not empty"),
     ("msg_id", " a", "without spaces around it"),
     ("msg_id", "a\r\nEvil: 1", "line break"),

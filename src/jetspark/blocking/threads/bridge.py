@@ -19,8 +19,8 @@ from jetspark.blocking.threads.worker import Worker, plain
 from jetspark.blocking.threads.writer import Writer
 from jetspark.client import Connection
 from jetspark.core.events import Event
-from jetspark.core.options import Options
-from jetspark.core.servers import Server
+from jetspark.core.options import ConnectOptions
+from jetspark.core.servers import PoolServer
 
 __all__ = ["Bridge"]
 
@@ -31,7 +31,7 @@ _JOIN_WAIT: Final = 2.0
 class Bridge:
     """Connects an asynchronous connection, which belongs to the loop, with the threads that use it."""
 
-    def __init__(self, servers: list[Server], options: Options) -> None:
+    def __init__(self, servers: list[PoolServer], options: ConnectOptions) -> None:
         self._events = Worker("jetspark-events")
         listeners: dict[str, Any] = {f"on_{event}": getattr(options, f"on_{event}") for event in Event}
         for name, listener in listeners.items():
@@ -59,7 +59,7 @@ class Bridge:
         self.connection.on(Event.CLOSED, self.writer.close)
         _open_bridges.add(self)
 
-    async def _open(self, servers: list[Server], options: Options) -> Connection:
+    async def _open(self, servers: list[PoolServer], options: ConnectOptions) -> Connection:
         connection = Connection(servers, options)
         await connection.open()
         return connection
