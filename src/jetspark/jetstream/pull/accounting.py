@@ -1,16 +1,16 @@
-"""How much to ask for, and when: the counters of a consume. No I/O, no clock.
+"""Accounting of a pull buffer: how much to ask for, and when. No I/O, no clock.
 
-Everything is counted in one unit, messages or bytes, whichever the user limits. What was asked for and
-has not arrived is *requested*; what arrived and was not taken by the user is *buffered*. Their sum, the
-pending amount, never exceeds the limit by a request of ours; when it falls to the threshold, the next
+Everything is counted in one unit, messages or bytes, whichever the user limits. The amount that was asked
+for and has not arrived is *requested*; the amount that arrived and was not taken is *buffered*. Their sum,
+the *pending* amount, never exceeds the limit because of a request; when it falls to the threshold, the next
 request fills it up again (ADR-37).
 
-Messages do not say which request they answer, and the server takes turns between the open ones, so only
-the sum is counted: plus what is asked for, minus what arrives, minus what a request that ends early has
-left. Statuses do name their request, by its token. Where the server does not say what was left, all of
-it counts as left, which is exact for a request that was refused; so the sum may fall short of what is
-still open, but never stays above it, and it never stops asking. Statuses of requests that were forgotten
-change nothing.
+Messages do not say which request they answer, and the server takes turns between open requests, so only
+the sum is counted: plus the amount asked for, minus the amount that arrives, minus the amount that a
+request leaves undelivered. Statuses name their request by its token. When the server does not report the
+undelivered amount, the whole request counts as undelivered, which is exact for a refused one. The sum may
+therefore be lower than the amount still open, but does not stay higher, and asking never stops. Statuses
+of forgotten requests are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["Accounting", "Ask"]
 
-#: How many requests are remembered that may be open: twice what the server lets wait by default.
+#: How many possibly open requests are remembered: twice the server's default `max_waiting`.
 _REMEMBERED: Final = 1024
 
 
@@ -31,7 +31,7 @@ class Ask(NamedTuple):
 
 
 class Accounting:
-    """The state of one consume."""
+    """The counters of one pull buffer."""
 
     __slots__ = ("_open", "_requested", "_token", "buffered", "limit", "threshold")
 
@@ -41,22 +41,22 @@ class Accounting:
         self.buffered = 0
         self._requested = 0
         self._token = 0
-        # token -> what was asked for, of all requests that may be open; one that is served whole ends
-        # without a word
+        # token -> amount, of all requests that may be open; a request that is served completely ends without
+        # a status
         self._open: dict[int, int] = {}
 
     @property
     def requested(self) -> int:
-        """Asked for, and neither arrived nor given up."""
+        """The amount asked for that has neither arrived nor been given up."""
         return self._requested
 
     @property
     def pending(self) -> int:
-        """Requested or buffered."""
+        """The amount requested or buffered."""
         return self._requested + self.buffered
 
     def ask(self) -> Ask | None:
-        """The request that is due now, counted as sent; None when there is enough."""
+        """The request that is due now, counted as sent; None when enough is pending."""
         pending = self._requested + self.buffered
         if pending > self.threshold or pending >= self.limit:
             return None
@@ -69,21 +69,21 @@ class Accounting:
         return Ask(self._token, amount)
 
     def arrived(self, amount: int) -> None:
-        """So much arrived and is buffered."""
+        """Count an amount that arrived and is buffered."""
         self.buffered += amount
         self._requested -= amount
         if self._requested <= 0:
-            self.forget()  # All that was asked for is here.
+            self.forget()  # Everything that was asked for has arrived.
 
     def taken(self, amount: int) -> bool:
-        """The user took so much out of the buffer; True when `ask` may have a request now."""
+        """Count an amount that the user took; True when `ask` may return a request now."""
         self.buffered = buffered = self.buffered - amount if self.buffered > amount else 0
         return self._requested + buffered <= self.threshold
 
     def ended(self, token: int, undelivered: int | None) -> bool:
-        """The request ended with so much undelivered, None when the server does not say.
+        """Count a request that ended; `undelivered` is None when the server does not report it.
 
-        False when it is not known any more: the status is an old one.
+        False when the request is forgotten: the status is an old one.
         """
         asked = self._open.pop(token, None)
         if asked is None:
@@ -94,6 +94,6 @@ class Accounting:
         return True
 
     def forget(self) -> None:
-        """No request is open any more: the connection or the leader changed, or all went silent."""
+        """Forget all requests: the connection or the leader changed, or the server went silent."""
         self._open.clear()
         self._requested = 0

@@ -1,8 +1,8 @@
-"""The pull that goes on: keeps a buffer filled for `messages()` and `consume()`.
+"""The pull buffer, which refills itself: behind `messages()` and `consume()`.
 
-It drives the counters of `accounting.py` over the wire: asks, takes in what arrives, does what the table in
-`message/status.py` says, and watches the heartbeats. It never gives up by itself: losing the connection or
-the leader, silence and refusals are reported, and it asks again. Only what can never work ends it.
+It sends the requests that `accounting.py` computes, buffers the messages, acts on statuses by the table in
+`message/status.py`, and watches the heartbeats. A lost connection or leader, silence and refusals are
+reported, and it asks again. Only errors that are final end it, such as a deleted consumer.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class PullBuffer(PullReceiver):
         self.notify = Reporter(connection, on_error).notify
         self._by_bytes = options.max_bytes is not None
         self._accounting = Accounting(options.limit, options.threshold)
-        # What every message is made with; the target may change, these do not.
+        # For making messages; the target may change, these do not.
         self._connection = connection
         self._settled = target.settled
-        #: What arrived and nobody took.
+        #: Messages that arrived and were not taken.
         self.frames: deque[MsgFrame] = deque()
-        # What `take` gave out and still counts as buffered.
+        # The amount that `take` returned and that still counts as buffered.
         self._lent = 0
         self._arrived = Signal()
         self._pin_id: str | None = None
@@ -76,14 +76,14 @@ class PullBuffer(PullReceiver):
         )
         self._back_off_timer: asyncio.TimerHandle | None = None
         self._back_off = _FIRST_BACK_OFF
-        # The next message did not fit into what was left: it is asked for with the whole limit.
+        # The next message did not fit into the rest of a request: the next request has the whole limit.
         self._cramped = False
         self._ending: asyncio.Task[None] | None = None
-        # What is left when it is stopped, until it goes back to the server.
+        # Messages that were not taken when it was stopped, until they go back to the server.
         self._unread: list[MsgFrame] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.state = BufferState.RUNNING
-        #: What ended it, if not the user.
+        #: The error that ended it, if any.
         self.error: Error | None = None
 
     # --- for the reader
@@ -96,7 +96,7 @@ class PullBuffer(PullReceiver):
         self._heartbeat.start()
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
-        """The next message; None when `timeout` seconds passed, or when it is `over`."""
+        """The next message; None when `timeout` seconds passed, or nothing arrives any more."""
         if not self.frames:
             deadline = None if timeout is None else self._loop.time() + timeout
             while not self.frames:
@@ -108,17 +108,17 @@ class PullBuffer(PullReceiver):
         return self.pop()
 
     def pop(self) -> JetStreamMsg:
-        """The next message, when there is one in `buffer`: what `next` does, without the await."""
+        """The next message, when `frames` has one: `next` without the await."""
         frame = self.frames.popleft()
         if self._accounting.taken(size_of(frame) if self._by_bytes else 1):
             self._ask()
         return JetStreamMsg(frame, self._connection, self._settled)
 
     async def take(self, timeout: float | None = None) -> list[MsgFrame]:
-        """What is buffered, up to half of the limit; none when `timeout` seconds passed, or it is `over`.
+        """The buffered messages, up to half of the limit; an empty list where `next` returns None.
 
-        For readers that hand messages on in a thread. All but the first count as buffered until the next
-        call, so that with them no more is pending than may be.
+        For readers that pass messages to a thread. All but the first count as buffered until the next call,
+        so that the limit holds with them.
         """
         self._accounting.taken(self._lent)
         self._lent = 0
@@ -128,7 +128,7 @@ class PullBuffer(PullReceiver):
             return []
         frames = [first._frame]
         room = self.options.limit // 2 - 1
-        if self._accounting.buffered <= room:  # All of it, and what it weighs is known.
+        if self._accounting.buffered <= room:  # All of them, and their size is known.
             frames += self.frames
             self.frames.clear()
             self._lent = self._accounting.buffered
@@ -139,16 +139,16 @@ class PullBuffer(PullReceiver):
         return frames
 
     def narrow(self, limit: int) -> None:
-        """Ask for no more than that at a time, because little is left to read; the options still hold."""
+        """Lower the limit, because little is left to read; that of the options still holds."""
         self._accounting.limit = min(limit, self.options.limit)
         self._accounting.threshold = min((limit + 1) // 2, self.options.threshold)
 
     def put_back(self, frames: list[MsgFrame]) -> None:
-        """Take back what was taken last and handed to nobody."""
+        """Put back messages that were taken last and not handed out."""
         self.frames.extendleft(reversed(frames))
 
     def stop(self) -> asyncio.Future[None]:
-        """End at once; what nobody took goes back to the server. Resolves when the server has heard of it."""
+        """End at once; messages that were not taken go back to the server. Resolves when that was sent."""
         self._unread += self.frames
         self.frames.clear()
         if self.state is BufferState.OVER:
@@ -159,11 +159,11 @@ class PullBuffer(PullReceiver):
         return self._end()
 
     def drain(self) -> asyncio.Future[None]:
-        """Ask for nothing more; what is buffered or on its way can still be taken."""
+        """Ask for no more; messages that are buffered or on their way can still be taken."""
         return self._end()
 
     async def join(self) -> None:
-        """After `stop` or `drain`: return when the server has heard of it."""
+        """After `stop` or `drain`: wait until it has ended."""
         if self._ending is not None:
             await asyncio.shield(self._ending)
 
@@ -178,7 +178,7 @@ class PullBuffer(PullReceiver):
     async def _wait_for_the_last(self) -> None:
         if self.state is not BufferState.OVER:
             await self._withdraw()
-        # Not before: the server would deliver them again, to the requests that are still open here.
+        # Not earlier: the server would deliver them again, to requests that are still open here.
         self._give_back()
         self._finish(None)
 
@@ -225,12 +225,12 @@ class PullBuffer(PullReceiver):
         self.target.send(request, reply_subject(self._inbox, ask.token))
 
     def _restart(self) -> None:
-        """Whatever was asked for is lost: ask anew."""
+        """All requests are lost: ask again."""
         self._accounting.forget()
         self._ask()
 
     def _ask_later(self) -> None:
-        """After a refusal: each time twice as long as before, until a message arrives."""
+        """Ask again after a refusal. The wait doubles each time, until a message arrives."""
         if self._back_off_timer is None:
             self._back_off_timer = self._loop.call_later(self._back_off, self._ask_again)
             self._back_off = min(self._back_off * 2, _LAST_BACK_OFF)
@@ -251,7 +251,7 @@ class PullBuffer(PullReceiver):
         """Buffer messages, wake the readers once, act on statuses."""
         self._last_seen = self._heartbeat.heard()
         statuses: list[MsgFrame] = []
-        # A status has no payload: where all have one, nobody looks at headers, unless for the pin of a group.
+        # A status has no payload: if all frames have one, headers matter only for the pin of a group.
         if not all(map(_data, frames)) or (self.options.group is not None and any(map(_header, frames))):
             frames, statuses = self._sort(frames)
         if frames:
@@ -262,21 +262,21 @@ class PullBuffer(PullReceiver):
             else:
                 self.frames.extend(frames)
                 self._arrived.wake()
-        # After the messages, which the requests that end here may have brought.
+        # After the messages, which may belong to the requests that end here.
         for frame in statuses:
             self._on_status(classify(frame.header), request_token(frame))
 
     def disconnected(self) -> None:
-        """The requests are gone with the connection; silence is no news until it is back."""
+        """The requests are gone with the connection; silence means nothing until it is back."""
         self._accounting.forget()
 
     def reconnected(self) -> None:
-        """Ask again, without a look at the consumer (ADR-37)."""
+        """Ask again, without looking up the consumer (ADR-37)."""
         self._last_seen = self._heartbeat.heard()
         self._restart()
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will come any more, and what wants an acknowledgement cannot get one."""
+        """Nothing arrives any more, and messages that need an acknowledgement cannot get one."""
         if not self.target.settled:
             self.frames.clear()
         self._finish(error)
@@ -321,7 +321,7 @@ class PullBuffer(PullReceiver):
             self._ask_later()
 
     def _on_too_large(self, left: int | None) -> None:
-        """The next message did not fit: ask for the whole limit once nothing else is pending."""
+        """The next message did not fit: ask with the whole limit when nothing else is pending."""
         if left is not None and left < self.options.limit:
             self._cramped = True
             self._accounting.limit = self.options.limit

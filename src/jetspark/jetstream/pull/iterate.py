@@ -1,4 +1,4 @@
-"""What users hold while a consume runs: an iterator of messages, or a handler that is called with them."""
+"""How users read a pull buffer: `Messages`, an iterator, and `Consuming`, which calls a handler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Handler: TypeAlias = Callable[[JetStreamMsg], Awaitable[None] | None]
 
 
 def check_concurrency(concurrency: int) -> None:
-    """Refuse what could never handle a message, before anything is pulled."""
+    """Raise `UsageError` for an invalid `concurrency`, before anything is pulled."""
     if concurrency < 1:
         raise UsageError(f"concurrency must be at least 1, not {concurrency}")
 
@@ -28,7 +28,7 @@ def check_concurrency(concurrency: int) -> None:
 class Messages:
     """An endless iterator: `async with consumer.messages() as msgs: async for msg in msgs: ...`.
 
-    Leaving the context stops it; what is buffered and was not handed out goes back to the server.
+    Leaving the context stops it; buffered messages that were not handed out go back to the server.
     """
 
     def __init__(self, buffer: PullBuffer) -> None:
@@ -36,7 +36,7 @@ class Messages:
         self._started = False
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
-        """The next message; None when none came within `timeout` seconds, or after `stop` and `drain`.
+        """The next message; None when none came within `timeout` seconds, or after `stop` or `drain`.
 
         Raises the error that ended it, such as `ConsumerDeleted`.
         """
@@ -47,7 +47,7 @@ class Messages:
         return message
 
     async def take(self, timeout: float | None = None) -> list[JetStreamMsg]:
-        """The next messages, all that are there; else as `next`. For readers that hand them to a thread."""
+        """The buffered messages; otherwise like `next`. For readers that pass them to a thread."""
         await self._start()
         frames = await self._buffer.take(timeout)
         if not frames and self._buffer.error is not None:
@@ -55,20 +55,20 @@ class Messages:
         return self._buffer.target.messages(frames)
 
     def put_back(self, frames: list[MsgFrame]) -> None:
-        """Take back what was taken last and handed to nobody, before it stops."""
+        """Put back messages that were taken last and not handed out, before it stops."""
         self._buffer.put_back(frames)
 
     def notify(self, error: Exception) -> None:
-        """Tell about an error after which it goes on."""
+        """Report an error that does not end it."""
         self._buffer.notify(error)
 
     def stop(self) -> Awaitable[None]:
-        """End at once and return what is buffered to the server. With asyncio, awaiting it is optional."""
+        """End at once and return buffered messages to the server. With asyncio, awaiting it is optional."""
         self._started = True
         return self._buffer.stop()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more; the iterator ends after what is buffered or on its way.
+        """Pull no more; the iterator ends after the messages that are buffered or on their way.
 
         With asyncio, awaiting it is optional.
         """
@@ -105,7 +105,7 @@ class Messages:
 
 
 class Consuming:
-    """A consume that runs: `running = await consumer.consume(handler)`."""
+    """A running consume: `running = await consumer.consume(handler)`."""
 
     def __init__(self, buffer: PullBuffer, handler: Handler, concurrency: int) -> None:
         self._buffer = buffer
@@ -119,7 +119,7 @@ class Consuming:
         return not self._done.done()
 
     def stop(self) -> Awaitable[None]:
-        """End at once: handlers that run finish, what is buffered goes back to the server.
+        """End at once: running handlers finish, buffered messages go back to the server.
 
         With asyncio, awaiting the result is optional; it waits for that.
         """
@@ -127,7 +127,7 @@ class Consuming:
         return self._finished()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more, handle what is buffered or on its way, then end.
+        """Pull no more, handle the messages that are buffered or on their way, then end.
 
         With asyncio, awaiting it is optional.
         """
@@ -135,9 +135,9 @@ class Consuming:
         return self._finished()
 
     async def wait_closed(self) -> None:
-        """Return when it has ended. Raises the error that ended it, such as `ConsumerDeleted`.
+        """Wait until it has ended. Raises the error that ended it, such as `ConsumerDeleted`.
 
-        `UsageError` in a handler: it would wait for itself.
+        Raises `UsageError` in a handler, which would wait for itself.
         """
         if asyncio.current_task() in self._workers:
             raise UsageError(
@@ -184,6 +184,6 @@ class Consuming:
 
     def _failed(self, message: JetStreamMsg, error: Exception) -> None:
         self._buffer.notify(error)
-        # The connection may be closed, or too much wait to be written: then it comes again after `ack_wait`.
+        # Closed, or the outbox is full: the message is delivered again after `ack_wait`.
         with suppress(Error):
             message.nak()

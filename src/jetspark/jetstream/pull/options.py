@@ -1,4 +1,4 @@
-"""How a consume pulls: the options users give, their defaults and limits, all in one place. Pure."""
+"""The options of `messages` and `consume`: their defaults and limits, all in one place. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jetspark.jetstream.model.requests import PullRequest
 __all__ = ["BATCH_FOR_BYTES", "PullKeywords", "PullOptions", "default_heartbeat"]
 
 DEFAULT_MAX_MESSAGES: Final = 500
-#: What a request asks for when bytes are the limit: without it the server sends one message (ADR-37).
+#: Messages per request when bytes are the limit: without it the server sends one message (ADR-37).
 BATCH_FOR_BYTES: Final = 1_000_000
 
 
 def default_heartbeat(expires: float) -> float:
     """Half of `expires`, at most 30 seconds, in whole milliseconds.
 
-    Rounded down: the server refuses what is a nanosecond longer than half.
+    Rounded down: the server refuses a heartbeat that is a nanosecond longer than half.
     """
     return min(math.floor(expires * 500) / 1000, 30.0)
 
@@ -41,7 +41,7 @@ class PullKeywords(TypedDict, total=False):
 
 
 class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a consume pulls. Checked, and its defaults computed, here and nowhere else."""
+    """The options of `messages` and `consume`, checked, with their defaults computed."""
 
     max_messages: int | None = None
     max_bytes: int | None = None
@@ -73,23 +73,23 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(f"threshold_{unit} needs max_{unit}")
             if threshold is not None and limit is not None and not 0 <= threshold <= limit:
                 raise UsageError(f"threshold_{unit} must be from 0 to {limit}, not {threshold}")
-        self.request(self.limit, None)  # It checks the rest.
+        self.request(self.limit, None)  # Checks the other options.
 
     @property
     def unit(self) -> str:
-        """What is limited."""
+        """The unit of the limit."""
         return "messages" if self.max_bytes is None else "bytes"
 
     @property
     def limit(self) -> int:
-        """How much is buffered or asked for at most."""
+        """The largest amount that is buffered or asked for."""
         if self.max_bytes is not None:
             return self.max_bytes
         return DEFAULT_MAX_MESSAGES if self.max_messages is None else self.max_messages
 
     @property
     def threshold(self) -> int:
-        """How little is left when more is asked for; half of the limit, rounded up."""
+        """The amount pending at which more is asked for; half of the limit, rounded up."""
         given = self.threshold_messages if self.max_bytes is None else self.threshold_bytes
         return (self.limit + 1) // 2 if given is None else given
 
