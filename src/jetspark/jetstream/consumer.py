@@ -51,7 +51,7 @@ class Consumer:
 
     @property
     def cached_info(self) -> ConsumerInfo:
-        """What the server last said of it; asks nobody."""
+        """The last answer of the server; sends no request."""
         return self._info
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Consumer:
     # --- managing
 
     async def info(self) -> ConsumerInfo:
-        """Ask the server how it stands. Raises `ConsumerNotFound`."""
+        """Ask the server for its state and configuration. Raises `ConsumerNotFound`."""
         self._info = await consumers.info(self._api, self.stream_name, self.name)
         return self._info
 
@@ -69,7 +69,7 @@ class Consumer:
         await consumers.delete(self._api, self.stream_name, self.name)
 
     async def pause(self, until: datetime | float) -> None:
-        """Deliver nothing until a time, or for so many seconds. Server 2.11."""
+        """Deliver nothing until a time, or for a number of seconds. Server 2.11."""
         await consumers.pause(self._api, self.stream_name, self.name, until)
 
     async def resume(self) -> None:
@@ -77,7 +77,7 @@ class Consumer:
         await consumers.pause(self._api, self.stream_name, self.name, None)
 
     async def reset(self, sequence: int | None = None) -> None:
-        """Go on at this sequence of the stream, or after what is acknowledged. Server 2.14."""
+        """Continue at this sequence of the stream, or after the last acknowledged one. Server 2.14."""
         await consumers.reset(self._api, self.stream_name, self.name, sequence)
 
     async def unpin(self, group: str) -> None:
@@ -106,9 +106,10 @@ class Consumer:
     ) -> Batch:
         """Up to `max_messages` messages, or `max_bytes` bytes of them, waiting at most `expires` seconds.
 
-        Returns as soon as all are there, else at expiry with what came, possibly an empty list. When the
-        request fails after something came, the error is `batch.error`; otherwise it is raised:
-        `ConsumerDeleted`, `NoResponders`, `ExceededLimit` and kin. A connection that breaks is waited for.
+        Returns as soon as it has all of them, else at expiry with those that came, possibly none. When the
+        request fails after a message came, the error is `batch.error`; otherwise it is raised:
+        `ConsumerDeleted`, `NoResponders`, `ExceededLimit` and others. It waits for a broken connection to
+        come back.
         """
         request = fetch_request(
             max_messages,
@@ -125,7 +126,7 @@ class Consumer:
     async def fetch_no_wait(
         self, max_messages: int, *, group: str | None = None, priority: int | None = None
     ) -> Batch:
-        """Up to `max_messages` of the messages that are there now; an empty list when there are none."""
+        """Up to `max_messages` of the messages that are available now; an empty list when there are none."""
         request = no_wait_request(max_messages, group=self._group(group), priority=priority)
         return await self._fetch(request, self._api.timeout)
 
@@ -144,10 +145,10 @@ class Consumer:
             max_bytes: The limit in bytes instead.
             expires: Seconds that one pull request lives, at least 1 (30).
             idle_heartbeat: Seconds of silence after which the server sends a heartbeat, from 0.5 to 30 (half
-                of `expires`). Two missed ones are reported, and the pull is repeated.
-            threshold_messages, threshold_bytes: How little is left when more is asked for (half).
+                of `expires`). Two missed ones are reported, and it pulls again.
+            threshold_messages, threshold_bytes: The amount pending at which more is asked for (half).
             group, priority, min_pending, min_ack_pending: For consumers with a priority policy.
-            on_error: Called with errors after which it goes on: missed heartbeats, a new leader, refused
+            on_error: Called with errors that do not end it: missed heartbeats, a new leader, refused
                 requests. By default they go to the connection's `on_error`.
         """
         return Messages(self._pull_buffer(options, on_error))
@@ -163,15 +164,15 @@ class Consumer:
         """Call `handler` with every message until it is stopped.
 
         One message after the other in order, or up to `concurrency` at once. The handler acknowledges. When
-        it raises, the error is reported, the message is returned with a nak, and the rest goes on. The other
-        options are those of `messages`. With asyncio, the handler may be a coroutine function.
+        it raises, the error is reported, the message is returned with a nak, and consuming continues. The
+        other options are those of `messages`. With asyncio, the handler may be a coroutine function.
         """
         check_concurrency(concurrency)
         buffer = self._pull_buffer(options, on_error)
         await buffer.start()
         return Consuming(buffer, handler, concurrency)
 
-    # --- how
+    # --- internals
 
     def _target(self) -> PullTarget:
         if self.config.is_push:
@@ -185,7 +186,7 @@ class Consumer:
         return PullBuffer(self._target(), PullOptions(**options), on_error)
 
     def _group(self, group: str | None) -> str | None:
-        """The group to pull in: the only one, unless the user says."""
+        """The group to pull in: the given one, or the only one of the consumer."""
         groups = self.config.priority_groups
         return groups[0] if group is None and len(groups) == 1 else group
 

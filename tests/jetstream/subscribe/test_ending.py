@@ -226,7 +226,7 @@ async def test_an_ephemeral_consumer_that_is_gone_ends_its_subscription(
     await make_stream(js)
     subscription = await other.subscribe("orders.>", idle_heartbeat=0.1)
     await js.delete_consumer("ORDERS", subscription.consumer_name)
-    with pytest.raises(ConsumerDeleted, match="is gone"):
+    with pytest.raises(ConsumerDeleted, match="was deleted"):
         await subscription.next(LONG)
     assert not subscription.active
     await subscription.unsubscribe()

@@ -92,8 +92,8 @@ def test_pull_with_settings_of_push_is_refused(config: dict[str, str]) -> None:
         ({"consumer": "A", "durable": "B"}, "consumer='A' differs"),
         ({"consumer": "A", "config": ConsumerConfig(name="B")}, "name='B' differs"),
         ({"queue": "q", "config": ConsumerConfig(deliver_group="p")}, "queue='q' differs"),
-        ({"config": ConsumerConfig(filter_subject="t")}, "subject='s' is not what"),
-        ({"config": ConsumerConfig(filter_subjects=["s", "t"])}, "subject='s' is not what"),
+        ({"config": ConsumerConfig(filter_subject="t")}, "subject='s' differs from the filter"),
+        ({"config": ConsumerConfig(filter_subjects=["s", "t"])}, "subject='s' differs from the filter"),
         ({"config": {"durable_name": "A"}}, "config must be a ConsumerConfig"),
         ({"durable": "a.b"}, "consumer 'a.b' is not valid"),
         ({"stream": "a b"}, "stream 'a b' is not valid"),
@@ -203,7 +203,7 @@ def test_pull_on_a_push_consumer_is_refused() -> None:
 
 
 def test_push_on_a_pull_consumer_is_refused() -> None:
-    with pytest.raises(ConsumerIsPull, match="only pull"):
+    with pytest.raises(ConsumerIsPull, match="only be pulled"):
         check_found(ask(pull=False, subject="s", durable="C"), found(deliver_subject=None))
 
 
@@ -221,9 +221,9 @@ def test_a_bound_consumer_of_a_queue_takes_further_members() -> None:
 @pytest.mark.parametrize(
     ("queue", "group", "message"),
     [
-        ("", "q", "is for the queue group 'q', and this is no queue subscription"),
+        ("", "q", "is for the queue group 'q', and this is not a queue subscription"),
         ("p", "q", "is for the queue group 'q', not 'p'"),
-        ("p", None, "was created without a deliver group"),
+        ("p", None, "has no deliver group"),
     ],
 )
 def test_the_three_mismatches_of_the_deliver_group(
@@ -241,7 +241,7 @@ def test_the_three_mismatches_of_the_deliver_group(
     ids=["heartbeat", "flow control"],
 )
 def test_a_queue_on_a_consumer_with_heartbeats_or_flow_control_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(ConsumerMismatch, match="does not work for a queue"):
+    with pytest.raises(ConsumerMismatch, match="does not work with a queue"):
         check_found(
             ask(pull=False, subject="s", queue="q"), found(deliver_group="q", durable_name="q", **config)
         )

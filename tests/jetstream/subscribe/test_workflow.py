@@ -137,7 +137,7 @@ async def test_pull_on_a_push_consumer_is_refused(js: JetStream) -> None:
 async def test_push_on_a_pull_consumer_is_refused(js: JetStream, nc: Connection) -> None:
     await make_stream(js)
     await js.create_consumer("ORDERS", ConsumerConfig(durable_name="D"))
-    with pytest.raises(ConsumerIsPull, match="only pull"):
+    with pytest.raises(ConsumerIsPull, match="only be pulled"):
         await js.subscribe("orders.>", durable="D")
     assert listening(nc) == []
 
@@ -201,9 +201,9 @@ async def test_a_durable_whose_subscriber_left_is_taken_over_where_it_was(
 @pytest.mark.parametrize(
     ("queue", "group", "message"),
     [
-        ("", "them", "no queue subscription"),
+        ("", "them", "not a queue subscription"),
         ("us", "them", "is for the queue group 'them', not 'us'"),
-        ("us", None, "without a deliver group"),
+        ("us", None, "has no deliver group"),
     ],
 )
 async def test_the_three_mismatches_of_the_deliver_group_are_refused(
@@ -226,7 +226,7 @@ async def test_a_queue_on_a_consumer_with_heartbeats_or_flow_control_is_refused(
     await js.create_consumer(
         "ORDERS", ConsumerConfig(durable_name="D", deliver_subject="to.here", deliver_group="q", **config)
     )
-    with pytest.raises(ConsumerMismatch, match="does not work for a queue"):
+    with pytest.raises(ConsumerMismatch, match="does not work with a queue"):
         await js.subscribe("orders.>", "q", durable="D")
 
 

@@ -1,6 +1,6 @@
-"""The rules of `subscribe` and `pull_subscribe`: what may be asked for, and whether a consumer fits it.
+"""The rules of `subscribe` and `pull_subscribe`: valid arguments, and whether a consumer matches them.
 
-Everything here is decided from what the user said and what the server answered. No I/O, no clock.
+Everything here is decided from the arguments and the answers of the server. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from jetspark.wire.subjects import check_filter, check_name, check_queue
 
 __all__ = ["Asked", "ask", "ask_ordered", "check_found", "differences", "only_stream", "to_create"]
 
-#: Seconds between the heartbeats that flow control needs, when nothing else is said.
+#: Seconds between the heartbeats that flow control needs, unless given.
 DEFAULT_HEARTBEAT: Final = 5.0
 
 _DEFAULTS: Final = ConsumerConfig()
-#: What is looked at by rules of its own, not by a comparison.
+#: Fields that have rules of their own and are not compared.
 _NOT_COMPARED: Final = frozenset({"name", "deliver_group", "filter_subject", "filter_subjects", "extra"})
 _SECONDS: Final = frozenset(
     {"ack_wait", "idle_heartbeat", "inactive_threshold", "max_expires", "priority_timeout"}
@@ -37,20 +37,20 @@ _SECONDS: Final = frozenset(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the user wants, checked and brought together."""
+    """The arguments of a subscription, checked and merged."""
 
-    #: Empty when the user gave none.
+    #: Empty when not given.
     subject: str
-    #: Empty when the stream is to be found by its subject.
+    #: Empty when the stream is looked up by subject.
     stream: str
-    #: Empty when it is not shared.
+    #: Empty when the consumer is not shared.
     queue: str
-    #: The name to look for; empty for a consumer that does not exist yet and has no name.
+    #: The name to look up; empty for a new consumer without a name.
     name: str
     #: Whether the consumer must exist.
     bound: bool
     pull: bool
-    #: What it is to be; without what the subscription itself decides.
+    #: The wanted configuration, without the fields that the subscription sets itself.
     config: ConsumerConfig
 
 
@@ -67,7 +67,7 @@ def ask(
     flow_control: bool = False,
     changes: dict[str, object] | None = None,
 ) -> Asked:
-    """Bring together what the user said. Raises `UsageError` for what contradicts itself or cannot work."""
+    """Check and merge the arguments. Raises `UsageError` for contradictory or invalid ones."""
     config = _DEFAULTS if config is None else config
     if not isinstance(config, ConsumerConfig):
         raise UsageError(f"config must be a ConsumerConfig, not {type(config).__name__}")
@@ -75,7 +75,7 @@ def ask(
         check_filter(subject)
     elif not stream:
         raise UsageError(
-            "neither subject nor stream is given: there is no way to find the consumer",
+            "neither subject nor stream is given, so the consumer cannot be found",
             hint="Give a subject that one stream stores, or stream=",
         )
     queue = queue or config.deliver_group or ""
@@ -90,7 +90,7 @@ def ask(
     if name and config.name and config.name != name:
         raise UsageError(f"ConsumerConfig.name={config.name!r} differs from {name!r}")
     if queue and not name:
-        # Otherwise each member would get a consumer, and so every message, of its own.
+        # Otherwise each member would get its own consumer, and so every message.
         durable = name = queue
     for argument, value in (("stream", stream), ("consumer", name)):
         if value:
@@ -113,7 +113,7 @@ def ask(
 
 
 def ask_ordered(asked: Asked) -> ConsumerConfig:
-    """How the consumers behind an ordered subscription begin. Raises `UsageError` for what has no meaning."""
+    """The configuration of an ordered subscription's consumers. Raises `UsageError` for invalid arguments."""
     config = asked.config
     for argument, value in (
         ("queue", asked.queue),
@@ -126,7 +126,7 @@ def ask_ordered(asked: Asked) -> ConsumerConfig:
         if value:
             raise UsageError(
                 f"{argument} excludes ordered=True",
-                hint="Behind an ordered subscription stands one consumer after another, each for it alone",
+                hint="An ordered subscription creates and replaces its own consumers",
             )
     if config.ack_policy not in (AckPolicy.NONE, _DEFAULTS.ack_policy):
         raise UsageError(f"ConsumerConfig.ack_policy={str(config.ack_policy)!r} excludes ordered=True")
@@ -147,10 +147,10 @@ def only_stream(subject: str, names: Sequence[str]) -> str:
         return names[0]
     if names:
         raise NoMatchingStream(
-            f"{len(names)} streams store something of {subject!r}: {', '.join(sorted(names))}",
+            f"{len(names)} streams store subjects of {subject!r}: {', '.join(sorted(names))}",
             subject=subject,
             streams=tuple(sorted(names)),
-            hint="Say which one with stream=",
+            hint="Choose one with stream=",
         )
     raise NoMatchingStream(
         f"no stream stores {subject!r}",
@@ -160,7 +160,7 @@ def only_stream(subject: str, names: Sequence[str]) -> str:
 
 
 def to_create(asked: Asked, deliver_subject: str) -> ConsumerConfig:
-    """The configuration of the consumer to be; `deliver_subject` is for a push consumer that has none."""
+    """The configuration to create; `deliver_subject` is for a push consumer that has none."""
     changes: dict[str, object] = {}
     if not asked.pull:
         if _is_stand_in(asked.config):
@@ -172,12 +172,12 @@ def to_create(asked: Asked, deliver_subject: str) -> ConsumerConfig:
 
 
 def check_found(asked: Asked, info: ConsumerInfo) -> None:
-    """Raise a `SubscribeError` or `ConsumerIsPush` unless the consumer is what was asked for."""
+    """Raise a `SubscribeError` or `ConsumerIsPush` unless the consumer matches the arguments."""
     found = info.config
     who = f"consumer {info.name} of stream {info.stream_name}"
     if asked.pull and found.is_push:
         raise ConsumerIsPush(
-            f"{who} pushes to {found.deliver_subject!r}: one cannot pull from it",
+            f"{who} pushes to {found.deliver_subject!r} and cannot be pulled from",
             status=409,
             description="Consumer is push based",
             hint="Use js.subscribe(...)",
@@ -185,7 +185,7 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
     if not asked.pull:
         if not found.is_push:
             raise ConsumerIsPull(
-                f"{who} has no deliver subject: one can only pull from it", hint="Use js.pull_subscribe(...)"
+                f"{who} has no deliver subject: it can only be pulled from", hint="Use js.pull_subscribe(...)"
             )
         _check_group(asked, info, who)
     wanted, filters = _filters(asked.config), _filters(found)
@@ -193,7 +193,7 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
         raise ConsumerMismatch(
             f"{who} delivers {_listed(filters)}, not {_listed(wanted)}",
             differences={"filter_subject": (_listed(wanted), _listed(filters))},
-            hint="Subscribe to what it delivers, or use another consumer",
+            hint="Subscribe to a subject that it delivers, or use another consumer",
         )
     changed = differences(asked.config, found)
     if changed:
@@ -201,17 +201,16 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
             f"{field} is {theirs!r}, not {ours!r}" for field, (ours, theirs) in changed.items()
         )
         raise ConsumerMismatch(
-            f"{who} exists and is configured otherwise: {listed}",
+            f"{who} exists with another configuration: {listed}",
             differences=changed,
-            hint="It was not changed: use js.update_consumer(...), leave these settings out, or another name",
+            hint="It was not changed. Use js.update_consumer(...), omit these settings, or use another name",
         )
 
 
 def differences(asked: ConsumerConfig, found: ConsumerConfig) -> dict[str, tuple[object, object]]:
-    """The fields that were asked for and are otherwise, with both values.
+    """The fields that differ from the wanted configuration, with both values.
 
-    A field that was left at its default says nothing. What the server adds (defaults, its own metadata) is no
-    difference.
+    A field at its default is not compared, nor is anything that the server adds (defaults, its own metadata).
     """
     changed: dict[str, tuple[object, object]] = {}
     for field in asked.__struct_fields__:
@@ -243,7 +242,7 @@ def _comparable(field: str, value: object, ours: object) -> object:
 
 # --- a push consumer
 
-#: Settings that only push consumers have need a deliver subject, and the real one is not known so early.
+#: Settings of push consumers require a deliver subject, and the real one is not known yet.
 _STAND_IN: Final = "_JETSPARK.to-be-chosen"
 
 
@@ -259,8 +258,8 @@ def _push(
     if queue and (heartbeat or flow_control):
         which = "flow_control" if flow_control else "idle_heartbeat"
         raise UsageError(
-            f"{which} excludes queue={queue!r}: the server would send it to any one of the members",
-            hint="Members of a queue need neither",
+            f"{which} excludes queue={queue!r}: the server would send it to only one of the members",
+            hint="Omit idle_heartbeat and flow_control for a queue",
         )
     if flow_control and not heartbeat:
         heartbeat = DEFAULT_HEARTBEAT
@@ -277,13 +276,13 @@ def _check_group(asked: Asked, info: ConsumerInfo, who: str) -> None:
     differs = {"deliver_group": (queue or None, group or None)}
     if not queue and group:
         raise ConsumerMismatch(
-            f"{who} is for the queue group {group!r}, and this is no queue subscription",
+            f"{who} is for the queue group {group!r}, and this is not a queue subscription",
             differences=differs,
             hint=f"Subscribe with queue={group!r}",
         )
     if queue and not group:
         raise ConsumerMismatch(
-            f"{who} was created without a deliver group: a queue cannot share it",
+            f"{who} has no deliver group: a queue cannot share it",
             differences=differs,
             hint="Use another consumer, or subscribe without queue",
         )
@@ -295,14 +294,14 @@ def _check_group(asked: Asked, info: ConsumerInfo, who: str) -> None:
         )
     if not queue and info.push_bound:
         raise DuplicateSubscription(
-            f"somebody is subscribed to {who} already",
-            hint="Unsubscribe the other one, or share the work with queue=",
+            f"{who} already has a subscriber",
+            hint="Unsubscribe the other one, or share the messages with queue=",
         )
     if queue:
         for field, value in (("flow_control", found.flow_control), ("idle_heartbeat", found.idle_heartbeat)):
             if value:
                 raise ConsumerMismatch(
-                    f"{who} has {field}, which does not work for a queue",
+                    f"{who} has {field}, which does not work with a queue",
                     differences={field: (None, value)},
                     hint="Create the consumer without it",
                 )
@@ -339,8 +338,8 @@ def _check_filter_of(config: ConsumerConfig, subject: str) -> None:
     filters = _filters(config)
     if subject and filters and filters != {subject}:
         raise UsageError(
-            f"subject={subject!r} is not what the configuration filters: {_listed(filters)}",
-            hint="Leave one of them out; without a subject give stream=",
+            f"subject={subject!r} differs from the filter of the configuration: {_listed(filters)}",
+            hint="Omit one of them; without a subject, give stream=",
         )
 
 
