@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jetspark.blocking.mirror import calls, mirrors
@@ -33,10 +32,7 @@ class Advisories:
         self._bridge.run(self._inner.__aenter__())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bridge.run(self._inner.__aexit__(kind, error, trace))
+    __exit__ = calls(aio.Advisories.__aexit__)
 
     def __iter__(self) -> Self:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from jetspark.blocking.mirror import calls, mirrors
@@ -47,7 +46,4 @@ class AtomicBatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bridge.run(self._inner.__aexit__(kind, error, trace))
+    __exit__ = calls(aio.AtomicBatch.__aexit__)

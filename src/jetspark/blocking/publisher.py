@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
 from jetspark.blocking.mirror import calls, mirrors
@@ -127,10 +126,7 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bridge.run(self._inner.__aexit__(kind, error, trace))
+    __exit__ = calls(aio.Publisher.__aexit__)
 
     def _check_room(self, size: int) -> None:
         """Bound the bytes beyond the window, in the loop and here."""
