@@ -175,7 +175,7 @@ async def test_a_missed_heartbeat_is_reported_and_loses_nothing(
         async with reading(ordered, nc, ledger, "messages", failures):
             await traffic.flowing()
             proxy.stall()
-            await eventually(lambda: bool(failures), "the alarm")
+            await eventually(lambda: bool(failures), "the missed heartbeat")
             assert isinstance(failures[0], MissedHeartbeat)
             proxy.unstall()
             await traffic.flowing()

@@ -1,4 +1,4 @@
-"""Push, queue, ordered and pull subscriptions when servers, leaders and connections go: delivery goes on."""
+"""Push, queue, ordered and pull subscriptions keep delivering when servers, leaders or connections fail."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Led
             await until(lambda: led(js), "a leader of the stream")
             await js.stepdown_stream_leader("EVENTS")
             await traffic.flowing()
-            if kind != "ordered":  # Its consumers have one replica, and so nobody to hand over to.
+            if kind != "ordered":  # Its consumers have one replica, so no other server can lead them.
                 await until(lambda: led(js, "D"), "a leader of the consumer")
                 with suppress(Error):
                     await js.stepdown_consumer_leader("EVENTS", "D")
@@ -219,7 +219,7 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
 async def test_no_heartbeat_is_missed_without_a_connection(
     server: Server, proxy: TCPProxy, watch: Watch
 ) -> None:
-    """The connection is away for many times what is allowed, and comes back: no alarm, messages go on."""
+    """The connection is lost for many times the allowed silence, and comes back: no heartbeat is missed."""
     async with (
         asyncio.timeout(60),
         connect(server.url) as direct,

@@ -108,8 +108,8 @@ async def test_deliveries_that_are_lost_are_delivered_again_in_order(
 
 async def test_a_consumer_that_is_deleted_is_replaced(js: JetStream) -> None:
     stream = await make_stream(js, 3)
-    alarms: list[Exception] = []
-    subscription = await js.subscribe("orders.>", ordered=True, idle_heartbeat=0.1, on_error=alarms.append)
+    missed: list[Exception] = []
+    subscription = await js.subscribe("orders.>", ordered=True, idle_heartbeat=0.1, on_error=missed.append)
     assert await read(subscription, 3) == [1, 2, 3]
     for _ in range(3):
         for name in await names(js):
@@ -117,12 +117,12 @@ async def test_a_consumer_that_is_deleted_is_replaced(js: JetStream) -> None:
         await fill(js, stream, 2)
         last = (await stream.info()).state.last_seq
         assert await read(subscription, 2) == [last - 1, last]
-    assert alarms
-    assert {type(error) for error in alarms} == {MissedHeartbeat}
+    assert missed
+    assert {type(error) for error in missed} == {MissedHeartbeat}
 
 
 async def test_a_reader_that_is_behind_loses_nothing(js: JetStream) -> None:
-    """No heartbeat comes to the rescue: it goes on when there is room."""
+    """It continues when there is room, without the help of a heartbeat."""
     await make_stream(js, 500)
     subscription = await js.subscribe("orders.>", ordered=True, pending_msgs_limit=20, idle_heartbeat=600)
     await eventually(lambda: subscription.pending_msgs == 20, "the queue to be full")
@@ -176,7 +176,7 @@ async def scripted_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scri
 
 
 async def second(server: ScriptedPush) -> dict[str, Any]:
-    """The configuration of the second consumer of the row, when it is there."""
+    """The configuration of the second consumer of the chain, when it is created."""
     await eventually(lambda: len(server.created) == 2, "the next consumer")
     server.restart_numbers()
     return dict(server.created[1][1]["config"])

@@ -88,7 +88,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever backs off now does not come back within the test."""
+    """A back-off lasts longer than the test."""
     monkeypatch.setattr(chain, "_FIRST_BACK_OFF", HOUR)
     monkeypatch.setattr(chain, "_LAST_BACK_OFF", HOUR)
 
@@ -210,7 +210,7 @@ async def test_after_a_gap_the_next_consumer_starts_behind_the_last_message(
         new = await server.pull()
         assert (new.consumer, start_of(server.created[1])) == ("o_2", ("by_start_sequence", 3))
         assert await soon(server.deleted) == "o_1"
-        # The old one goes on meanwhile.
+        # The old one still sends meanwhile.
         old.send(old.message(), new.message(sequence=3), old.message(), new.message(sequence=4))
         assert await take(messages, 4) == [1, 2, 3, 4]
         assert consumer.last_sequence == 4

@@ -240,10 +240,10 @@ async def test_missed_heartbeats_reach_the_error_callback_until_the_server_is_he
 
 async def test_alarm_after_sets_when_a_heartbeat_is_missed(through: JetStream, proxy: TCPProxy) -> None:
     await make_stream(through)
-    alarms: asyncio.Queue[Exception] = asyncio.Queue()
+    missed: asyncio.Queue[Exception] = asyncio.Queue()
     proxy.server_to_client = Lossy(HEARTBEAT, lose=10**6)
-    await through.subscribe("orders.>", idle_heartbeat=30.0, alarm_after=0.25, on_error=alarms.put_nowait)
-    error = await asyncio.wait_for(alarms.get(), LONG)
+    await through.subscribe("orders.>", idle_heartbeat=30.0, alarm_after=0.25, on_error=missed.put_nowait)
+    error = await asyncio.wait_for(missed.get(), LONG)
     assert isinstance(error, MissedHeartbeat)
     assert "silent for 0.25 s" in str(error)
 

@@ -114,7 +114,7 @@ class Chain:
         self.state = ChainState.IDLE
         #: What reads from it until it ends; None while only single fetches do.
         self.reader: ChainReader | None = None
-        #: The current consumer, as it was created; None when there is none.
+        #: The current consumer, as it was created; None without one.
         self.info: ConsumerInfo | None = None
         #: The last sequence of the stream that was accepted; 0 before the first message.
         self.last_sequence = 0
@@ -187,10 +187,11 @@ class Chain:
                         reader.fail(error)
                         return
                     reader.notify(error)
-            if self.state is ChainState.READING:
+            if self.reader is reader and self.state is ChainState.READING:
                 reader.resumed()
         finally:
-            self.advancing = False
+            if self.reader is reader or self.reader is None:
+                self.advancing = False
 
     # --- the consumers
 
@@ -200,6 +201,7 @@ class Chain:
         With `deliver_subject` it is a push consumer.
         """
         self.drop()
+        reader = self.reader
         self._serial += 1
         name = f"{self._prefix}_{self._serial}"
         config = self._start.replace(name=name, deliver_subject=deliver_subject)
@@ -213,14 +215,19 @@ class Chain:
         self.state = ChainState.CREATING
         creating = asyncio.create_task(consumers.create_or_update(self._api, self._stream, config, "create"))
         try:
-            self.info = await asyncio.shield(creating)
+            info = await asyncio.shield(creating)
         except BaseException:
             self.state = ChainState.BROKEN
             self._later(self._undo(creating, name))
             raise
+        if self.reader is not reader or self._current != name:
+            # The reader has ended, and another one may have begun.
+            self._later(self._delete(name))
+            return info
+        self.info = info
         if self.state is not ChainState.BROKEN:
             self.state = ChainState.READING
-        return self.info
+        return info
 
     async def next_target(self) -> PullTarget:
         """Create the next consumer, to pull from."""

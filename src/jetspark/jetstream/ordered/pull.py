@@ -199,7 +199,7 @@ class OrderedConsumer:
 
 
 class _OrderedBuffer(PullBuffer):
-    """A pull buffer that a chain drives: where another buffer reports and repeats, the chain goes on."""
+    """A pull buffer that a chain drives: instead of asking the same consumer again, it takes the next one."""
 
     def __init__(self, chain: Chain, options: PullOptions, on_error: OnError | None) -> None:
         super().__init__(PullTarget(chain.connection, "", AckPolicy.NONE), options, on_error)
@@ -268,11 +268,8 @@ class _OrderedBuffer(PullBuffer):
         self.target = await self._chain.next_target()
 
     def resumed(self) -> None:
-        """Ask the new consumer; delete it when the reader was stopped meanwhile."""
-        if self.state is BufferState.OVER:
-            self._chain.drop()
-        else:
-            self._ask()
+        """Ask the new consumer."""
+        self._ask()
 
     def fail(self, error: Error) -> None:
         """End with this error."""

@@ -40,7 +40,7 @@ class OrderedSubscription(PushSubscription):
     ) -> None:
         super().__init__(api, stream, config, callback=callback, options=options)
         self._chain = Chain(api, stream, config, f"ordered_{secrets.token_hex(6)}")
-        # More arrived than the queue may hold: the chain goes on when half of it is read.
+        # More arrived than the queue may hold: the chain continues when half of it is read.
         self._full = False
 
     async def start(self) -> None:
@@ -90,7 +90,10 @@ class OrderedSubscription(PushSubscription):
 
     def _on_missed_heartbeat(self, allowed: float) -> None:
         self.notify(
-            MissedHeartbeat(f"{self._name} of {self._stream} was silent for {allowed:g} s", hint="Going on")
+            MissedHeartbeat(
+                f"{self._name} of {self._stream} was silent for {allowed:g} s",
+                hint="Continuing with the next consumer",
+            )
         )
         self._restart()
 
@@ -185,7 +188,7 @@ class OrderedSubscription(PushSubscription):
         self._connection.at_drain.discard(self._delete_quietly)
         info = self._chain.info
         if info is None or self._connection.closed:
-            return  # The server deletes it by itself when nobody listens.
+            return  # The server deletes it by itself without a subscriber.
         self._chain.info = None
         with suppress(ConsumerNotFound):  # Such a consumer may go at any time.
             await consumers.delete(self._api, self._stream, info.name, while_draining=True)
