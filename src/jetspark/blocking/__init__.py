@@ -6,7 +6,7 @@
 Everything can be used from several threads at once. Handlers, callbacks and listeners run in threads of
 their own and may block. After a fork, connect again in the child.
 
-The map, in reading order; each file may import those above it:
+The map, in reading order; each file may import those above it (`context` also names `Connection` as a type):
 
     threads/            how threads and the event loop work together; knows none of the nouns
     mirror              derives blocking methods and docstrings from the asynchronous classes
