@@ -1,7 +1,7 @@
-"""Listening to what JetStream tells about itself: typed events, over subscriptions to their exact subjects.
+"""Subscriptions to the events of JetStream, which arrive as typed objects.
 
-What the events are is in `model/advisories.py`. They are plain messages: what is published while nobody
-listens, or while the connection is down, is not heard. A stream can capture them; `dead_letters.py` reads it.
+`model/advisories.py` defines the events. They are plain messages: events that are published without a
+subscriber, or while the connection is down, are lost. A stream can capture them; `dead_letters.py` reads it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects"]
 
-#: What a stream stores that captures advisories.
+#: The subjects of a stream that captures advisories.
 CAPTURED_SUBJECT: Final = "$JS.EVENT.ADVISORY.>"
-#: Events that wait to be read; what comes beyond them is dropped and reported.
+#: Most events that wait to be read; further ones are dropped and reported.
 _LIMIT: Final = 64 * 1024
 
-# What is subscribed to without `kinds`, so that events of newer servers are heard too.
+# The subjects without `kinds`: wildcards, so that events of newer servers arrive too.
 _EVERYTHING: Final = ("$JS.EVENT.ADVISORY.>", "$JS.EVENT.METRIC.>")
 _OF_A_STREAM: Final = (
     "$JS.EVENT.ADVISORY.*.*.{stream}",
@@ -47,7 +47,7 @@ _OF_A_CONSUMER: Final = (
 def advisory_subjects(
     kinds: Iterable[str | type[Advisory]] | None, stream: str | None, consumer: str | None
 ) -> list[str]:
-    """The subjects of these events. Raises `UsageError` for kinds that are none, or not about these names."""
+    """The subjects of these events. Raises `UsageError` for unknown kinds, and kinds without such a name."""
     if stream is not None:
         check_name(stream, "stream")
     if consumer is not None:
@@ -75,7 +75,7 @@ def _row(kind: object) -> AdvisoryKind:
     for row in ADVISORIES.values():
         if kind in (row.kind, row.event):
             return row
-    raise UsageError(f"kinds: {kind!r} is none", hint=f"Known are {', '.join(ADVISORIES)}")
+    raise UsageError(f"kinds: unknown kind {kind!r}", hint=f"Known kinds: {', '.join(ADVISORIES)}")
 
 
 class Advisories:
@@ -92,7 +92,7 @@ class Advisories:
 
     @property
     def subjects(self) -> list[str]:
-        """What it listens to."""
+        """The subjects of its subscriptions."""
         return [receiver.subject_filter.decode() for receiver in self._receivers]
 
     @property
@@ -128,8 +128,8 @@ class Advisories:
     async def next(self, timeout: float | None = None) -> Advisory | None:
         """The next event; None when none came within `timeout` seconds, or after the context was left.
 
-        Raises the error that closed the connection, `PermissionsViolation` when the server does not permit
-        to listen.
+        Raises the error that closed the connection, and `PermissionsViolation` when the user may not
+        subscribe.
         """
         while True:
             while not self._pending:
@@ -141,11 +141,11 @@ class Advisories:
             try:
                 return parse_advisory(frame.data)
             except RemoteProtocolError as error:
-                # Anybody may publish there. It is no reason to stop listening.
+                # Any client may publish there: an invalid event must not end the subscription.
                 self._connection.report(error)
 
     async def _subscribed(self) -> None:
-        """Return when nothing is missed any more, whoever causes it."""
+        """Wait until the server has the subscriptions: it misses no event from then on."""
         backoff = Backoff(self._connection.options.request_timeout)
         while True:
             try:
@@ -162,7 +162,7 @@ class Advisories:
         self._arrived.wake()
 
     def take(self, frames: list[MsgFrame], subject: str) -> None:
-        """Queue what an inlet got."""
+        """Queue the frames of one subject."""
         room = max(_LIMIT - len(self._pending), 0)
         self._pending.extend(frames[:room])
         if len(frames) > room:
@@ -180,23 +180,23 @@ class Advisories:
         self._arrived.wake()
 
     def end(self, error: Error | None) -> None:
-        """Nothing will come any more."""
+        """No more events will arrive."""
         self._closed = True
         self._error = self._error or error
         self._arrived.wake()
 
 
 class _Inlet(Receiver):
-    """One subject of several that flow together."""
+    """The subscription to one of the subjects."""
 
     def __init__(self, advisories: Advisories, sid: bytes, subject: str) -> None:
         super().__init__(sid, check_filter(subject))
         self._advisories = advisories
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Hand them on."""
+        """Pass the frames on."""
         self._advisories.take(frames, self.subject_filter.decode())
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will come any more."""
+        """No more events will arrive."""
         self._advisories.end(error)

@@ -1,7 +1,7 @@
 """The JetStream API: every subject it has, and the envelope of requests and answers.
 
-Nothing else in the package writes `$JS.API`. A call returns the answer's JSON object or raises
-`APIError`; what the object means is for `model/info.py` and `model/requests.py`.
+No other module writes `$JS.API`. A call returns the JSON object of the answer or raises `APIError`;
+`model/info.py` and `model/requests.py` parse the object. Retries follow `retry.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SILENCE: Final = 5.0
 
 
 class Endpoint(NamedTuple):
-    """A subject of the API, after the prefix. `safe` ones can be asked twice: that changes nothing."""
+    """A subject of the API, after the prefix. A `safe` request can be repeated without a further effect."""
 
     subject: str
     safe: bool = False
@@ -91,7 +91,7 @@ class API:
         self.connection = connection
 
     def subject(self, endpoint: Endpoint, *, stream: str = "", consumer: str = "", subject: str = "") -> str:
-        """The whole subject of an endpoint. Raises `UsageError` when a name could not be a token of it."""
+        """The whole subject of an endpoint. Raises `UsageError` for a name that is not a valid token."""
         if "{stream}" in endpoint.subject:
             check_name(stream, "stream")
         if "{consumer}" in endpoint.subject:
@@ -109,10 +109,10 @@ class API:
         timeout: float | None = None,
         while_draining: bool = False,
     ) -> dict[str, Any]:
-        """Ask, and return the answer's JSON object; `while_draining` also when the connection takes no more.
+        """Send a request and return the JSON object of its answer. `while_draining` ignores that it drains.
 
-        Raises `APIError` when the server refuses, `JetStreamNotEnabled` when nobody answers, `Timeout`, and,
-        for calls that change something, `ConnectionLost`.
+        Raises `APIError` when the server refuses, `JetStreamNotEnabled` when no server answers, `Timeout`,
+        and for requests that are not safe `ConnectionLost`.
         """
         target = self.subject(endpoint, stream=stream, consumer=consumer, subject=subject)
         payload = body.to_json() if body is not None else b""
@@ -156,7 +156,7 @@ class API:
         timeout: float | None,
         while_draining: bool = False,
     ) -> bytes:
-        """The bytes of an answer. Tries again while nobody is there to answer, or when that is `safe`."""
+        """The bytes of an answer. Repeated while there are no responders; a `safe` request after any loss."""
         seconds = self.timeout if timeout is None else timeout
         backoff = Backoff(seconds)
         while True:
@@ -174,7 +174,7 @@ class API:
                 # A server that starts accepts clients before it has JetStream.
                 if not self._may_have_jetstream or not await backoff.pause():
                     raise JetStreamNotEnabled(
-                        f"nobody answers on {subject!r}",
+                        f"no server answers on {subject!r}",
                         code=503,
                         description="no responders",
                         hint="Start nats-server with -js, or check `domain` and the account",
@@ -187,13 +187,13 @@ class API:
     async def _request(self, subject: str, payload: bytes, timeout: float, while_draining: bool) -> bytes:
         if "*" not in subject and ">" not in subject and not (while_draining and self.connection.draining):
             return (await self.connection.request(subject, payload, timeout=timeout)).data
-        # A filter with wildcards in the subject, which only looks as if one could subscribe to it alone; or
-        # a connection that drains, and takes requests only from whoever has to tidy up.
+        # The multiplexed inbox refuses a subject with wildcards, which here are part of a filter. It also
+        # refuses requests on a draining connection, where the owner of a consumer must still delete it.
         with Inbox(self.connection) as inbox:
             inbox.ask(subject, payload)
             return (await inbox.take(timeout))[0].data
 
     @property
     def _may_have_jetstream(self) -> bool:
-        """Whether it is worth asking again. Of other domains and accounts nothing is known."""
+        """Whether a repeated request may be answered. INFO says nothing about other domains and accounts."""
         return self.connection.server_info.jetstream or self.prefix != DEFAULT_PREFIX

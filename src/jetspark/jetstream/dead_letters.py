@@ -39,7 +39,7 @@ __all__ = ["DeadLetter", "dead_letters"]
 _Events: TypeAlias = AsyncGenerator[Advisory, None]
 
 _KINDS: Final[dict[str, type[Advisory]]] = {"max_deliveries": MaxDeliveries, "terminated": MessageTerminated}
-#: How many letters are remembered, so that none is given twice: an advisory may be published again.
+#: Letters that are remembered, so that none is returned twice: an advisory may be published again.
 _REMEMBERED: Final = 100_000
 _BATCH: Final = 500
 
@@ -55,9 +55,9 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     #: How often it was delivered.
     deliveries: int
-    #: `max_deliveries` when it was never acknowledged, `terminated` when a client said so.
+    #: `max_deliveries` when it was never acknowledged, `terminated` when a client terminated it.
     kind: str
-    #: Why it was terminated, if the client said so.
+    #: The reason that the client gave for terminating it.
     reason: str | None = None
     #: When it was given up.
     timestamp: datetime | None = None
@@ -68,18 +68,18 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 async def dead_letters(
     api: API, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
 ) -> AsyncIterator[DeadLetter]:
-    """The messages that `consumer` gave up; users read what that means on `JetStream.dead_letters`."""
+    """The messages that `consumer` gave up. Documented for users on `JetStream.dead_letters`."""
     subjects = [
         subject
-        for row in ADVISORIES.values()
-        if row.event in _KINDS.values()
-        for subject in row.subjects(stream, consumer)
+        for each in ADVISORIES.values()
+        if each.event in _KINDS.values()
+        for subject in each.subjects(stream, consumer)
     ]
     captured = await _captures(api, subjects)
     if not captured and not follow:
         raise UsageError(
             f"no stream captures the advisories about consumer {consumer} of stream {stream}",
-            hint="Create one with js.create_advisory_stream(), for those to come, or listen with follow=True",
+            hint="Create one with js.create_advisory_stream() for future messages, or use follow=True",
         )
     info = await streams.info(api, stream)
     sources = [_stored(api, name, found, since, follow) for name, found in captured.items()]
@@ -98,7 +98,7 @@ async def dead_letters(
             if letter.timestamp is None or letter.timestamp >= info.created:
                 message = await _message(api, info.config, letter.sequence)
                 letter = msgspec.structs.replace(letter, message=message)
-            # Otherwise it is about a stream of the same name that was deleted since.
+            # An older one is about a deleted stream of the same name.
             yield letter
 
 
@@ -135,7 +135,7 @@ def _parse(api: API, data: bytes) -> Advisory | None:
     try:
         return parse_advisory(data)
     except RemoteProtocolError as error:
-        # Anybody may publish there. It is no reason to hide the letters behind it.
+        # Any client may publish there: an invalid advisory must not hide the letters behind it.
         api.connection.report(error)
         return None
 
@@ -155,7 +155,7 @@ async def _chained(sources: list[_Events]) -> _Events:
 
 
 async def _merged(sources: list[_Events]) -> _Events:
-    """Whatever any of the sources brings, when it does. Raises what the first of them raises."""
+    """The events of all sources as they arrive. Raises the first error of any source."""
     waiting = {asyncio.ensure_future(anext(source)): source for source in sources}
     try:
         while waiting:

@@ -1,7 +1,7 @@
-"""An inbox of one's own: for requests that have many answers, or go to subjects that look like wildcards.
+"""A separate inbox: for requests with several answers, or to subjects that contain wildcards.
 
-The multiplexed inbox of `core/request.py` takes one answer per request and refuses such subjects. Here one
-request is under way at a time, and the late answers to those before it are dropped.
+The multiplexed inbox of `core/request.py` takes one answer per request and refuses such subjects. This one
+has one request in flight at a time; late answers to earlier requests are dropped.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Inbox(Receiver):
         self._session.forget(self)
 
     def ask(self, subject: str, payload: bytes) -> None:
-        """Send a request, when the connection is there; forget the one before.
+        """Send a request, when the connection is up, and forget the previous one.
 
-        Raises `ConnectionClosed`, and `UsageError` for a subject that is none.
+        Raises `ConnectionClosed`, and `UsageError` for an invalid subject.
         """
         encoded = check_filter(subject)
         if self._connection.closed:
@@ -61,11 +61,11 @@ class Inbox(Receiver):
         self._asked = subject
         self._frames = []
         self._error = None
-        # A frame of the session: after a reconnect nobody would want the answer any more.
+        # Written for this session only: after a reconnect the caller no longer waits for the answer.
         self._session.outbox.write_control(encode.pub(encoded, self._reply, payload))
 
     async def take(self, timeout: float) -> list[MsgFrame]:
-        """What has been answered and not been taken yet, at least one frame.
+        """The answers that have arrived since the last call, at least one frame.
 
         Raises `Timeout` after so many seconds, `NoResponders`, `ConnectionLost` when the connection broke
         after the request, `ConnectionClosed`, `PermissionsViolation`.
@@ -95,7 +95,7 @@ class Inbox(Receiver):
         self._changed.wake()
 
     def disconnected(self) -> None:
-        """What was asked will not be answered, or not in full."""
+        """The request will not be answered, or not completely."""
         self._fail(ConnectionLost(f"the connection broke while waiting for the answer on {self._asked!r}"))
 
     def publish_refused(self, subject: str, error: Error) -> None:
@@ -104,7 +104,7 @@ class Inbox(Receiver):
             self._fail(error)
 
     def closed(self, error: Error | None) -> None:
-        """Nothing will be answered any more."""
+        """No more answers will arrive."""
         self._fail(error or ConnectionClosed("the connection was closed during a request"))
 
     def _fail(self, error: Error) -> None:

@@ -1,4 +1,4 @@
-"""Where errors go that no call can raise: to `on_error`, or else to the listeners of the connection."""
+"""Reports errors that no call can raise: to `on_error`, or else to the listeners of the connection."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["OnError", "Reporter"]
 
 logger = logging.getLogger("jetspark")
 
-#: A plain or coroutine function that is told of what went wrong while it goes on.
+#: A plain or coroutine function that is called with errors that do not end the work.
 OnError = Callable[[Exception], object]
 
 
 class Reporter:
-    """Tells of errors, and survives that whoever is told fails."""
+    """Reports errors. A callback that fails is logged."""
 
     def __init__(self, connection: Connection, on_error: OnError | None) -> None:
         self._connection = connection
@@ -30,7 +30,7 @@ class Reporter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def notify(self, error: Exception) -> None:
-        """Log what went wrong while it goes on, and tell `on_error`, or else the connection's listeners."""
+        """Log an error and pass it to `on_error`, or else to the listeners of the connection."""
         if self._on_error is None:
             self._connection.report(error)
             return

@@ -1,7 +1,7 @@
 """A stream: its state, its messages one by one, its consumers.
 
-Streams are made and found by the context (`context.py`). Messages are read by direct get, from any replica,
-when the stream allows it (`read/direct.py`), else through the stream's leader.
+The context (`context.py`) creates and finds streams. Messages are read by direct get from any replica when
+the stream allows it (`read/direct.py`), else through the stream's leader.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_events_end_when_none_come(cli: Cli, name: str) -> None:
 
 def test_an_unknown_kind_is_refused_with_those_there_are(cli: Cli) -> None:
     line = cli.fails("events", "--kind", "surprise", code=2)
-    assert "'surprise' is none. Known are max_deliver, nak, terminated" in line
+    assert "unknown kind 'surprise'. Known kinds: max_deliver, nak, terminated" in line
     assert "is not about a stream" in cli.fails("events", "--kind", "api_audit", "--stream", "X", code=2)
 
 

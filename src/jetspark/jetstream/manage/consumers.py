@@ -1,6 +1,6 @@
 """Managing consumers: one function for each request of the API about them.
 
-What they mean for users is written on the methods of `JetStream`, which call them.
+The methods of `JetStream`, `Stream` and `Consumer`, which call these, document them for users.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class OrderedKeywords(TypedDict, total=False):
-    """What an ordered consumer can be told, for signatures. The defaults are those of `OrderedConsumer`."""
+    """The options of an ordered consumer, for signatures. The defaults are those of `OrderedConsumer`."""
 
     #: Only messages whose subject matches one of these.
     filter_subjects: Sequence[str] | str
@@ -59,7 +59,7 @@ class OrderedKeywords(TypedDict, total=False):
     replay_policy: ReplayPolicy | str
     #: Headers without payloads.
     headers_only: bool
-    #: Seconds without use after which the server deletes what stands behind it.
+    #: Seconds without use after which the server deletes the consumers behind it.
     inactive_threshold: float
     #: What the names of the consumers behind it begin with.
     name_prefix: str | None
@@ -71,16 +71,16 @@ async def create_or_update(api: API, stream: str, config: ConsumerConfig, action
     if not name:
         if action == "update":
             raise UsageError("ConsumerConfig.name is missing: only a consumer with a name can be updated")
-        # Named here and not by the server, so that its name is known whatever happens to the answer.
+        # Named by the client, so that the name is known even when the answer is lost.
         name = secrets.token_hex(8)
         config = msgspec.structs.replace(config, name=name)
     request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
     endpoint = endpoints.CONSUMER_CREATE
     if config.filter_subject and not config.filter_subjects:
-        # The server insists on it: permissions can be given by filter then (error 10131).
+        # The server requires it (error 10131): permissions can then be given by filter.
         endpoint = endpoints.CONSUMER_CREATE_FILTERED
     answer = await api.call(
-        # Creating it twice is creating it once, so a lost connection need not be told.
+        # A repeated create has no further effect, so it is repeated when the connection is lost.
         endpoint._replace(safe=action == "create"),
         request,
         stream=stream,
@@ -91,7 +91,7 @@ async def create_or_update(api: API, stream: str, config: ConsumerConfig, action
 
 
 async def info(api: API, stream: str, name: str) -> ConsumerInfo:
-    """How a consumer is configured and how far it has come."""
+    """The configuration and state of a consumer."""
     return ConsumerInfo.from_wire(await api.call(endpoints.CONSUMER_INFO, stream=stream, consumer=name))
 
 
@@ -108,9 +108,9 @@ async def names(api: API, stream: str) -> AsyncIterator[str]:
 
 
 async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
-    """Create a consumer where the server expects it: since 2.9 they have names, before only durable ones.
+    """Create a consumer on the subject of the server's version: before 2.9 only durable ones had names.
 
-    Raises `ConsumerNameInUse` when there is one of another configuration.
+    Raises `ConsumerNameInUse` when one of another configuration exists.
     """
     if api.connection.server_info.supports(Feature.CONSUMER_NAMES):
         return await create_or_update(api, stream, config, "create")
@@ -132,7 +132,7 @@ async def delete(api: API, stream: str, name: str, *, while_draining: bool = Fal
 
 
 async def pause(api: API, stream: str, name: str, until: datetime | float | None) -> PauseResponse:
-    """Pause until a time or for so many seconds; `None` lets the consumer go on."""
+    """Pause a consumer until a time or for so many seconds; `None` resumes it."""
     if isinstance(until, int | float):
         if until <= 0:
             raise UsageError(f"until must be more than 0 seconds, not {until!r}")
@@ -143,7 +143,7 @@ async def pause(api: API, stream: str, name: str, until: datetime | float | None
 
 
 async def reset(api: API, stream: str, name: str, sequence: int | None) -> ResetResponse:
-    """Set back to a sequence, or to the one after the acknowledgement floor."""
+    """Set a consumer back to a sequence, or to the one after the acknowledgement floor."""
     request = ResetRequest(seq=sequence)
     answer = await api.call(endpoints.CONSUMER_RESET, request, stream=stream, consumer=name)
     return ResetResponse.from_wire(answer)

@@ -1,8 +1,8 @@
 """A message that a consumer delivered: its metadata and its acknowledgements.
 
-An acknowledgement is a few bytes to the message's reply subject. It is queued with whatever else is
-written in this turn of the loop: no task, no await. After a terminal one all further ones are ignored;
-on a consumer without acknowledgements all are.
+An acknowledgement is a few bytes to the message's reply subject. It is queued with the other writes of this
+turn of the loop: no task, no await. After a terminal acknowledgement further ones are ignored; on a consumer
+without acknowledgements all are.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ TERM: Final = b"+TERM"
 class JetStreamMsg(Msg, gc=False, eq=False):
     """A message that a consumer delivered."""
 
-    # Set when nothing more is to be said to the server: a terminal acknowledgement was sent, or the
-    # consumer wants none.
+    # Set when the server expects no acknowledgement: a terminal one was sent, or the consumer takes none.
     _settled: bool
 
     @property
@@ -52,7 +51,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
     def ack(self) -> Awaitable[None]:
         """It is done. With asyncio, awaiting the result is optional; it waits for back-pressure."""
-        # The hot one of its kind: `_settle(ACK)` without the calls in between.
+        # The hot path: `_settle(ACK)` without the calls in between.
         if self._settled:
             return self._connection.session.outbox.done
         reply = self._frame.reply
@@ -120,7 +119,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
 
 def nak_body(delay: float | None) -> bytes:
-    """What says that a message could not be done. Raises `UsageError`."""
+    """The payload of a nak. Raises `UsageError`."""
     if delay is None:
         return NAK
     if delay < 0:
@@ -129,11 +128,11 @@ def nak_body(delay: float | None) -> bytes:
 
 
 def term_body(reason: str) -> bytes:
-    """What says that a message can never be done. Raises `UsageError`."""
+    """The payload of a term. Raises `UsageError`."""
     if not reason:
         return TERM
     if "\r" in reason or "\n" in reason:
-        raise UsageError(f"reason has a line break in it: {reason!r}")
+        raise UsageError(f"reason must not contain a line break: {reason!r}")
     return TERM + b" " + reason.encode()
 
 
@@ -163,9 +162,9 @@ fetch_next = _nothing_pulls
 
 
 class Batch(list[JetStreamMsg]):
-    """What a fetch brought: a list of messages that can be acknowledged in one call.
+    """The messages of a fetch: a list that can be acknowledged in one call.
 
-    `error` is what ended the fetch early, when something had arrived before; without messages it is raised.
+    `error` ended the fetch after some messages had arrived; without messages the fetch raises it.
     """
 
     def __init__(self, messages: Iterable[JetStreamMsg] = (), error: Error | None = None) -> None:
@@ -181,7 +180,7 @@ class Batch(list[JetStreamMsg]):
 
 
 class _Nothing:
-    """What awaiting an acknowledgement of nothing is."""
+    """The awaitable for an empty batch."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()

@@ -1,4 +1,4 @@
-"""What an acknowledgement subject tells about its message: version 1 has 9 tokens, version 2 at least 11."""
+"""The metadata in an acknowledgement subject: version 1 has 9 tokens, version 2 at least 11."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ class OnFetch(enum.Enum):
     """What a status does to a fetch."""
 
     CONTINUE = enum.auto()
-    #: It is over; what arrived is the result.
+    #: It ends; the messages that arrived are the result.
     END = enum.auto()
-    #: It is over, with an error unless something arrived.
+    #: It ends, with an error unless messages arrived.
     ERROR_IF_EMPTY = enum.auto()
-    #: It is over, with an error.
+    #: It ends with an error.
     ERROR = enum.auto()
 
 
@@ -44,17 +44,17 @@ class OnConsume(enum.Enum):
     """What a status does to a consume."""
 
     CONTINUE = enum.auto()
-    #: The request is over: count it out and pull again.
+    #: The request ended: subtract it from the accounting and pull again.
     PULL = enum.auto()
-    #: The request is over because the next message is larger than what it had left.
+    #: The request ended because the next message is larger than the bytes it had left.
     TOO_LARGE = enum.auto()
-    #: All requests are over: notify, forget them and pull again.
+    #: All requests ended: notify, forget them and pull again.
     RESTART = enum.auto()
-    #: The request was not taken: notify, wait a little, pull again.
+    #: The server refused the request: notify, back off, pull again.
     BACK_OFF = enum.auto()
-    #: Somebody else is pinned: notify, forget the pin id, pull again.
+    #: Another client is pinned: notify, forget the pin id, pull again.
     UNPIN = enum.auto()
-    #: Nothing will come any more.
+    #: No more messages will arrive.
     END = enum.auto()
 
 
@@ -95,7 +95,7 @@ _TABLE: Final = (
         ConsumerDeleted,
         OnFetch.ERROR,
         OnConsume.END,
-        "Create it again; one without durable_name goes when it is not used for `inactive_threshold`",
+        "Create it again; one without durable_name is deleted after `inactive_threshold` without use",
     ),
     _Row(
         409, "consumer is push based", ConsumerIsPush, OnFetch.ERROR, OnConsume.END, "Use js.subscribe(...)"
@@ -134,21 +134,21 @@ _TABLE: Final = (
 
 
 class Status(NamedTuple):
-    """A status line and what follows from it."""
+    """A status line and its consequences."""
 
     code: int
     description: str
     on_fetch: OnFetch
     on_consume: OnConsume
-    #: What to raise or to notify.
+    #: The error to raise or to report.
     error: Error
-    #: What the request had left when it ended, where the server says so.
+    #: The rest of the request when it ended, if the server says so.
     pending_messages: int | None
     pending_bytes: int | None
-    #: What a push consumer delivered last, in the heartbeats that it sends: its own number, and the stream's.
+    #: The last delivery of a push consumer, in its heartbeats: the consumer's sequence and the stream's.
     last_consumer: int | None = None
     last_stream: int | None = None
-    #: The flow control subject that it waits for, in the heartbeats of one that does.
+    #: The flow control subject that a stalled push consumer waits for, in its heartbeats.
     stalled: str | None = None
     on_direct_get: OnDirectGet = OnDirectGet.ERROR
 
@@ -191,5 +191,5 @@ def classify(header: bytes) -> Status:
 
 
 def _number(text: str | None) -> int | None:
-    # 20 digits are what a number of 64 bits has at most.
+    # A number of 64 bits has at most 20 digits.
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 20 else None

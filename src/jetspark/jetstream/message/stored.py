@@ -54,13 +54,13 @@ def from_answer(stream: str, answer: StoredMsg) -> StoredMessage:
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
-# What a direct get says about a message, in headers after those of the message itself.
+# The headers that a direct get adds after those of the message itself.
 _STREAM = b"Nats-Stream"
 _SUBJECT = b"Nats-Subject"
 _SEQUENCE = b"Nats-Sequence"
 _TIMESTAMP = b"Nats-Time-Stamp"
 _ADDED = frozenset({_STREAM, _SUBJECT, _SEQUENCE, _TIMESTAMP, b"Nats-Num-Pending", b"Nats-Last-Sequence"})
-# The same, as the servers of today write it: with a million messages to read, a line at a time is slow.
+# The same in the order of current servers: for a million messages, parsing line by line is slow.
 _BEGINNING: Final = b"\r\nNats-Stream: "
 _IN_ORDER: Final = re.compile(
     rb"\r\nNats-Stream: ([^\r]*)\r\nNats-Subject: ([^\r]*)\r\nNats-Sequence: ([0-9]+)"
@@ -70,7 +70,7 @@ _FIRST_LINE: Final = b"NATS/1.0"
 
 
 def parse_direct_get(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    """What the header block of a direct get tells: stream, subject, sequence, time, the message's own block.
+    """The fields of a direct get's header block: stream, subject, sequence, time, the message's own block.
 
     Raises `RemoteProtocolError` if it is not from a direct get.
     """
@@ -85,7 +85,7 @@ def parse_direct_get(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
 def _parse_direct_get_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     lines = header.rstrip(b"\r\n").split(b"\r\n")
     added: dict[bytes, bytes] = {}
-    # From the end, and each once: a message may bring headers of these names along, as a republished does.
+    # From the end, and each once: the message may have headers of these names, as a republished one does.
     while len(lines) > 1:
         name, _, value = lines[-1].partition(b": ")
         if name not in _ADDED or name in added:
@@ -100,7 +100,7 @@ def _parse_direct_get_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, 
 
 
 def from_frame(frame: MsgFrame) -> StoredMessage:
-    """The message in an answer to a direct get. Raises `RemoteProtocolError` if it is none."""
+    """The message in an answer to a direct get. Raises `RemoteProtocolError` for other frames."""
     stream, subject, sequence, time, own = parse_direct_get(frame.header)
     try:
         return StoredMessage(

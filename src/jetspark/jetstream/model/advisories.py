@@ -235,7 +235,7 @@ class SnapshotCreate(_StreamEvent, frozen=True, kw_only=True):
 
     #: What the stream holds.
     state: StreamState = msgspec.field(default_factory=StreamState)
-    #: Who makes it.
+    #: The client that makes it.
     client: ClientInfo | None = None
 
 
@@ -246,7 +246,7 @@ class SnapshotComplete(_StreamEvent, frozen=True, kw_only=True):
     start: datetime | None = None
     #: When it ended.
     end: datetime | None = None
-    #: Who made it.
+    #: The client that made it.
     client: ClientInfo | None = None
     #: Why it failed, if it did. Server 2.15.
     error: str | None = None
@@ -255,7 +255,7 @@ class SnapshotComplete(_StreamEvent, frozen=True, kw_only=True):
 class RestoreCreate(_StreamEvent, frozen=True, kw_only=True):
     """A stream is being restored."""
 
-    #: Who does it.
+    #: The client that restores it.
     client: ClientInfo | None = None
 
 
@@ -268,16 +268,16 @@ class RestoreComplete(_StreamEvent, frozen=True, kw_only=True):
     end: datetime | None = None
     #: How much was read.
     bytes: int = 0
-    #: Who did it.
+    #: The client that restored it.
     client: ClientInfo | None = None
 
 
 class APIAudit(Advisory, frozen=True, kw_only=True):
-    """Somebody used the JetStream API."""
+    """A client used the JetStream API."""
 
     #: Name of the server.
     server: str = ""
-    #: Who it was.
+    #: The client.
     client: ClientInfo | None = None
     #: Subject of the request.
     subject: str = ""
@@ -337,7 +337,7 @@ class MetaRescue(_ServerEvent, frozen=True, kw_only=True):
 
 
 class AdvisoryKind(NamedTuple):
-    """A row of `ADVISORIES`."""
+    """An entry of `ADVISORIES`."""
 
     #: `type` on the wire.
     wire_type: str

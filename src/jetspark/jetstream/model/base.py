@@ -1,4 +1,4 @@
-"""The base of everything JetStream says and is told in JSON: `Model`, and how its values are written.
+"""The base of all JSON objects of the JetStream API: `Model`, and how its values are read and written.
 
 A model is a frozen struct. Its type annotations say how each field goes on the wire, and this module is
 the only place that knows how:
@@ -88,7 +88,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Fields that are written even when they equal their default, because the server's differs.
     _always_sent: ClassVar[frozenset[str]] = frozenset()
-    #: Keys of the envelope around an answer. They are no part of the model.
+    #: Keys of the envelope around an answer. They are not part of the model.
     _envelope: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -224,7 +224,7 @@ def _codec(annotation: Any) -> _Codec:
             return _DURATION
         return _integer(meta.ge, meta.le)
     if origin in (Union, types.UnionType):
-        # `Policy | str | None`: the most telling member of the union decides.
+        # `Policy | str | None`: the most specific member of the union decides.
         members = [member for member in arguments if member not in (type(None), str)]
         return _codec(members[0] if members else str)
     if origin is list:

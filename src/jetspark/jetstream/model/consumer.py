@@ -1,4 +1,4 @@
-"""What a consumer is told to be: `ConsumerConfig`, with the checks that the server would make.
+"""The configuration of a consumer: `ConsumerConfig`, with the checks that the server would make.
 
 `None` leaves a value to the server. The numbers in the checks are those of nats-server 2.15; nothing is
 refused here that the server accepts.
@@ -60,9 +60,9 @@ class ReplayPolicy(StrEnum):
 
 
 class PriorityPolicy(StrEnum):
-    """Who gets messages when several clients pull from one consumer. Server 2.11."""
+    """Which client gets messages when several pull from one consumer. Server 2.11."""
 
-    #: Whoever asked first.
+    #: The client that asked first.
     NONE = "none"
     #: Clients that ask with `min_pending` or `min_ack_pending`, only when so much is waiting.
     OVERFLOW = "overflow"
@@ -73,7 +73,7 @@ class PriorityPolicy(StrEnum):
 
 
 class ConsumerConfig(Model, frozen=True, kw_only=True):
-    """Everything that can be said about a consumer. Nothing is required.
+    """The settings of a consumer. None is required.
 
     With `durable_name` the consumer stays until it is deleted. With `name` alone, or without any name,
     it is ephemeral: the server deletes it after `inactive_threshold`, 5 seconds by default, without
@@ -147,7 +147,7 @@ class ConsumerConfig(Model, frozen=True, kw_only=True):
     direct: bool = False
     #: Between servers: read for a durable source. Server 2.14.
     sourcing: bool = False
-    #: Text by text, at most 128 KiB. Keys that start with `_nats.` are the server's. Server 2.10.
+    #: Names and values, at most 128 KiB in all. Keys that start with `_nats.` are the server's. Server 2.10.
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     #: Deliver nothing before this time. Server 2.11.
     pause_until: datetime | None = None

@@ -42,7 +42,7 @@ _TYPE = frozenset({"type"})
 
 
 class PubAck(Model, frozen=True, kw_only=True):
-    """The stream has the message, unless it says `duplicate`: then it had it before.
+    """The stream has stored the message; with `duplicate`, it had stored it before.
 
     It does not say that the message is on disk; that depends on the server's `sync_interval`.
     """
@@ -123,7 +123,7 @@ class ConsumerCreateRequest(Model, frozen=True, kw_only=True):
 
     #: Name of the stream.
     stream_name: str
-    #: What it is to be.
+    #: Its configuration.
     config: ConsumerConfig
     #: `create`, `update`, or empty for either. Server 2.10.
     action: str = ""
@@ -279,5 +279,5 @@ class UnpinRequest(Model, frozen=True, kw_only=True):
 class StepdownRequest(Model, frozen=True, kw_only=True):
     """Makes the leader of a stream or consumer step down."""
 
-    #: Who should lead next. Server 2.11.
+    #: The server that should lead next. Server 2.11.
     placement: Placement | None = None

@@ -1,4 +1,4 @@
-"""What a stream is told to be: `StreamConfig` and its parts, with the checks that the server would make.
+"""The configuration of a stream: `StreamConfig` and its parts, with the checks that the server would make.
 
 `None` leaves a value to the server. The numbers in the checks are those of nats-server 2.15; nothing is
 refused here that the server accepts.
@@ -37,7 +37,7 @@ MAX_METADATA_BYTES = 128 * 1024
 
 
 class RetentionPolicy(StrEnum):
-    """When a stream lets go of a message."""
+    """When a stream removes a message."""
 
     #: When a limit (age, count, bytes) says so.
     LIMITS = "limits"
@@ -75,7 +75,7 @@ class PersistMode(StrEnum):
 
     #: The message was handed to the operating system.
     DEFAULT = "default"
-    #: Not even that: it may still be in the server's memory. Faster.
+    #: The message may still be in the server's memory only. Faster.
     ASYNC = "async"
 
 
@@ -182,7 +182,7 @@ class StreamSource(Model, frozen=True, kw_only=True):
 
 
 class StreamConfig(Model, frozen=True, kw_only=True):
-    """Everything that can be said about a stream. Only `name` is required.
+    """The settings of a stream. Only `name` is required.
 
     Raises `UsageError` at construction for settings that the server would refuse, with the field named.
     """
@@ -194,7 +194,7 @@ class StreamConfig(Model, frozen=True, kw_only=True):
     #: What the stream stores; wildcards are allowed. A stream without subjects, mirror and sources
     #: stores the subject that is its name.
     subjects: list[str] = msgspec.field(default_factory=list)
-    #: When messages are let go.
+    #: When messages are removed.
     retention: RetentionPolicy | str = RetentionPolicy.LIMITS
     #: Most consumers at a time; -1 is no limit.
     max_consumers: int | None = None
@@ -264,7 +264,7 @@ class StreamConfig(Model, frozen=True, kw_only=True):
     persist_mode: PersistMode | str = PersistMode.DEFAULT
     #: Accept batches that are acknowledged every few messages. Server 2.14.
     allow_batched: bool = False
-    #: Text by text, at most 128 KiB. Keys that start with `_nats.` are the server's. Server 2.10.
+    #: Names and values, at most 128 KiB in all. Keys that start with `_nats.` are the server's. Server 2.10.
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
     def check(self) -> None:

@@ -1,8 +1,8 @@
-"""Reading stored messages: by direct get from any replica, or through the leader; one, or many at once.
+"""Reading stored messages: by direct get from any replica, or through the leader; one message or batches.
 
-A direct get answers with the message itself, what it says about it in headers (ADR-31). A batch is many such
-answers and `204 EOB`. Both change nothing, so that they are asked again when the connection breaks;
-a batch goes on after the last message that came.
+A direct get answers with the message itself and adds headers about it (ADR-31). A batch is many such answers
+and `204 EOB`. Both are safe to repeat when the connection breaks; a batch continues after the last message
+that arrived.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["batches", "get"]
 
-#: What one request of a batch asks for: enough to keep the line busy, little enough to be held in memory.
+#: The size of one request of a batch: enough to keep the connection busy, and to fit into memory.
 _BATCH: Final = 5000
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 
@@ -48,7 +48,7 @@ async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredM
         try:
             return await _get_direct(api, config.name, request)
         except NoResponders:
-            pass  # No longer allowed, or nobody is up: the leader, or whoever speaks for it, knows.
+            pass  # Direct gets are no longer allowed, or no replica is up: ask the leader.
     answer = await api.call(endpoints.MSG_GET, request, stream=config.name)
     return from_answer(config.name, StoredMsg.from_wire(answer["message"]))
 
@@ -59,7 +59,7 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMe
     if last is not None:
         check_filter(last)
         if not {"*", ">"} & set(last.split(".")):
-            # The subject of the message in the subject of the request: permissions can be given by it.
+            # With the subject of the message in the subject of the request, permissions can be given by it.
             subject = api.subject(endpoints.DIRECT_GET_LAST, stream=stream, subject=last)
             payload = b""
     backoff = Backoff(api.timeout)
@@ -75,11 +75,11 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMe
 
 
 async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerator[list[MsgFrame], None]:
-    """Many messages, as they arrive: one list per read, in order and without gaps; see `stored.from_frame`.
+    """Messages as they arrive: one list per read, in order and without gaps; see `stored.from_frame`.
 
-    `batch` and `max_bytes` limit the whole, not a single request to the server; without them it goes on to
-    the message that is the last one when it gets there. Raises `StreamNotFound`, `StatusError`, `UsageError`
-    when the stream allows no direct gets, `Timeout` when nothing arrives for the time of a call.
+    `batch` and `max_bytes` limit the whole, not a single request to the server; without them reading goes on
+    to the end of the stream. Raises `StreamNotFound`, `StatusError`, `UsageError` when the stream does not
+    allow direct gets, and `Timeout` when nothing arrives for the timeout of the API.
     """
     subject = api.subject(endpoints.DIRECT_GET, stream=stream)
     reader = _Reader(request)
@@ -93,12 +93,12 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
                     frames = await inbox.take(min(api.timeout / 2, backoff.left))
                 except (ConnectionLost, Timeout) as error:
                     if backoff.left <= 0:
-                        raise _silence(subject, api.timeout) from error
+                        raise _no_answer(subject, api.timeout) from error
                     break
                 except NoResponders:
-                    await _explain_silence(api, stream)
+                    await _raise_if_not_allowed(api, stream)
                     if not await backoff.pause():
-                        raise _silence(subject, api.timeout) from None
+                        raise _no_answer(subject, api.timeout) from None
                     break
                 if accepted := reader.accept(frames, stream):
                     backoff.renew()
@@ -106,8 +106,8 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
                     backoff.renew()
 
 
-class _Position(NamedTuple):
-    """What a message of a batch says about its place in it."""
+class _BatchHeaders(NamedTuple):
+    """The place of a message in its batch."""
 
     sequence: int
     #: Messages still to come, this one not counted.
@@ -117,7 +117,7 @@ class _Position(NamedTuple):
 
 
 class _Reader:
-    """Where a batch stands: what to ask for next, and whether what comes follows on what came."""
+    """The state of a batch: the next request, and whether messages follow without a gap."""
 
     def __init__(self, request: MsgGetRequest) -> None:
         self._request = request
@@ -126,13 +126,13 @@ class _Reader:
         self._last = 0
         self._previous = 0
         self._held: list[MsgFrame] = []
-        #: Whether an answer is under way.
+        #: Whether an answer is in flight.
         self.answering = False
-        #: Whether there is nothing more to ask for.
+        #: Whether the batch is complete.
         self.over = False
 
     def next_request(self) -> MsgGetRequest:
-        """Begin a request for what comes after the last message."""
+        """Begin a request for the messages after the last one."""
         self.answering = True
         self._previous = 0
         self._held = []
@@ -145,12 +145,12 @@ class _Reader:
         return self._request.replace(**changes)
 
     def accept(self, frames: list[MsgFrame], stream: str) -> list[MsgFrame]:
-        """The messages of one read that follow on those before. Raises `StatusError`, `UsageError`."""
+        """The messages of one read that follow without a gap. Raises `StatusError`, `UsageError`."""
         status = frames.pop() if is_status(frames[-1]) else None
         if frames:
             frames = self._follow(frames)
         if self._request.multi_last and self.answering:
-            # All or nothing: in a second answer other messages may be the last of their subject.
+            # Held until complete: in a second answer other messages may be the last of their subject.
             self._held += frames
             if status is None:
                 return []
@@ -163,7 +163,7 @@ class _Reader:
     def _follow(self, frames: list[MsgFrame]) -> list[MsgFrame]:
         first, last = _position(frames[0]), _position(frames[-1])
         if first.previous != self._previous or first.pending - last.pending != len(frames) - 1:
-            # A gap; or the server counted anew because messages were stored meanwhile. Then look at each.
+            # A gap, or the server counted again because messages were stored meanwhile: check each.
             frames = self._up_to_the_gap(frames)
             if not frames:
                 return frames
@@ -190,7 +190,7 @@ class _Reader:
             raise _status_error(meaning, stream)
         else:
             headers = Headers.parse(status.header)
-            # Without a single message there is no progress: asking again would not end.
+            # Without a single message there is no progress: repeated requests would not end.
             self.over = headers.get("Nats-Num-Pending", "0") == "0" or not self._previous
             if up_to := headers.get("Nats-UpTo-Sequence"):
                 self._request = self._request.replace(up_to_seq=int(up_to), up_to_time=None)
@@ -208,11 +208,11 @@ class _Reader:
             self.answering = False
 
 
-def _position(frame: MsgFrame) -> _Position:
+def _position(frame: MsgFrame) -> _BatchHeaders:
     headers = Headers.parse(frame.header)
     try:
         # The last value of each: the message itself may have headers of these names.
-        return _Position(
+        return _BatchHeaders(
             *(
                 int(headers.get_all(name)[-1])
                 for name in ("Nats-Sequence", "Nats-Num-Pending", "Nats-Last-Sequence")
@@ -221,7 +221,8 @@ def _position(frame: MsgFrame) -> _Position:
     except IndexError:
         if "Nats-Sequence" in headers:
             raise UsageError(
-                "the server does not know batches of direct gets", hint="They need nats-server 2.11"
+                "the server does not support batches of direct gets",
+                hint="Requires nats-server 2.11 or later",
             ) from None
         raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from None
 
@@ -239,8 +240,8 @@ def _status_error(status: Status, stream: str) -> APIError | StatusError:
     )
 
 
-async def _explain_silence(api: API, stream: str) -> None:
-    """Nobody answers direct gets. Raises the reason, unless it may be for the moment only."""
+async def _raise_if_not_allowed(api: API, stream: str) -> None:
+    """Raise the reason why no replica answers direct gets, unless it may pass."""
     info = StreamInfo.from_wire(await api.call(endpoints.STREAM_INFO, stream=stream))
     if not info.config.allow_direct:
         raise UsageError(
@@ -248,7 +249,7 @@ async def _explain_silence(api: API, stream: str) -> None:
         )
 
 
-def _silence(subject: str, seconds: float) -> Timeout:
+def _no_answer(subject: str, seconds: float) -> Timeout:
     return Timeout(
         f"nothing arrived on {subject!r} for {seconds} s",
         hint="Check the connection, the permissions, and whether the cluster has a leader",

@@ -1,7 +1,6 @@
-"""Where something is in a stream, as its leader knows it: the next message that matches, the first of a time.
+"""Lookups in a stream, answered by its leader: the next message that matches, the first of a time.
 
-The leader alone is asked. A replica, and a consumer that lives on one, may lag behind and honestly say that
-there is nothing more.
+Only the leader is asked. A replica, or a consumer on a replica, may lag behind and miss the last messages.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ async def stream_names(api: API, subject: str | None = None) -> list[str]:
 
 
 async def next_stored(api: API, stream: str, seq: int, subjects: Sequence[str] = ()) -> StoredMsg | None:
-    """The first message from `seq` on that matches one of `subjects`; None when there is none."""
+    """The first message from `seq` on that matches one of `subjects`, or None."""
     found = [await _next_of(api, stream, seq, subject) for subject in subjects or (">",)]
     return min((message for message in found if message), key=lambda message: message.sequence, default=None)
 
@@ -48,9 +47,9 @@ async def _next_of(api: API, stream: str, seq: int, subject: str) -> StoredMsg |
 
 
 async def first_at(api: API, stream: str, state: StreamState, time: datetime) -> int:
-    """The sequence of the first message stored at `time` or later; behind the last when there is none.
+    """The sequence of the first message stored at `time` or later; the one after the last if all are older.
 
-    A binary search, some thirty questions at most: it works on every stream and leaves no trace there.
+    A binary search of about thirty requests at most: it works on every stream and needs no consumer.
     """
     low, high = max(state.first_seq, 1), state.last_seq + 1
     while low < high:

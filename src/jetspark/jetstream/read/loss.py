@@ -1,8 +1,8 @@
 """Which gaps in a stream are losses. Pure.
 
-A stream's sequences have gaps that mean nothing: messages that were deleted one by one, or purged by subject.
-They lie between messages that are still there. What goes missing at the head of a stream is another matter:
-somebody who had not read it yet has lost it. Only a few streams lose their head as a matter of course.
+Gaps between stored messages are not losses: those messages were deleted one by one, or purged by subject.
+Messages that vanish from the head of a stream are lost for a reader that had not read them yet, unless the
+stream removes its head by design.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = [
 DELETED = "the stream was deleted"
 RECREATED = "the stream was deleted and created again"
 ROLLED_BACK = "the stream ends before that: it was restored from an older state"
-#: It is not the stream that it was; otherwise only its head is gone.
+#: Causes that concern the whole stream; any other cause concerns its head.
 OF_THE_WHOLE_STREAM = frozenset({DELETED, RECREATED, ROLLED_BACK})
 
 
 def head_may_move(config: StreamConfig, state: StreamState) -> bool:
-    """Whether messages vanish from the head because that is what the stream is for.
+    """Whether the stream removes messages from its head by design.
 
-    Acknowledged messages of a work queue do; so do those that newer ones of their subject replace, and those
-    that were published with a time to live. When the stream can lose its head in another way too, or is
-    empty, nobody can tell: then it counts as a loss.
+    A work queue removes acknowledged messages. Other streams replace messages by newer ones of their subject,
+    or expire messages published with a time to live. If the stream has other limits too, or is empty, the
+    cause cannot be known: then it counts as a loss.
     """
     if config.retention in (RetentionPolicy.WORKQUEUE, RetentionPolicy.INTEREST):
         return True
@@ -41,7 +41,7 @@ def head_may_move(config: StreamConfig, state: StreamState) -> bool:
 
 
 def cause_of_lost_head(config: StreamConfig, state: StreamState) -> str:
-    """In words, why the sequences before the first message are gone, as far as it shows."""
+    """Why the sequences before the first message are gone, as far as the configuration tells."""
     limits = _limits(config)
     if state.messages == 0:
         return f"the stream is empty; it was purged{f' or reached {limits}' if limits else ''}"

@@ -1,16 +1,16 @@
-"""Reading the sequences [first, next) of a stream: each message once, in order, all, whatever happens.
+"""Reading the sequences [first, next) of a stream: every message once and in order.
 
-This is what a Spark task does. The same range read twice gives the same messages, as long as the stream holds
-them. Nothing is counted: a range is complete when a message at or behind its end arrived, or when the leader
-of the stream says that nothing matches any more. A lost connection, a new leader or a deleted consumer stays
-behind the ordered consumer that reads.
+This is the work of a Spark task. A range that is read twice gives the same messages, as long as the stream
+holds them. A range is complete when a message at or behind its end arrived, or when the leader of the stream
+reports that no further message matches. The ordered consumer that reads it survives lost connections, new
+leaders and deleted consumers.
 
-Streams that delete what is acknowledged (work queue, interest) must not have another consumer: they are read
-by batches of direct gets, which leave no trace.
+Streams that delete acknowledged messages (work queue, interest) must not get another consumer: they are read
+by batches of direct gets.
 
-Before messages are handed on, the stream is looked at once more: whether it is still the same one, and
-whether its head has overtaken the reader. So what is missing in a range is known to be missing, and nothing
-of another stream with the same name ever gets among it.
+Before messages are returned, the stream is checked again: whether it is still the same one, and whether its
+head has overtaken the reader. So every missing message is reported, and messages of another stream with the
+same name are never returned.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Chunk", "OnLoss", "StreamRange", "read_range", "reads_direct", "stream_info"]
 
-#: Messages as a consumer delivered them, with a reply subject that tells of them; or, without one, as direct
-#: gets answered, with headers that do (`stored.parse_direct_get`).
+#: Messages as a consumer delivered them, with metadata in the reply subject; or, without a reply, as direct
+#: gets answered, with metadata in the headers (`stored.parse_direct_get`).
 Chunk: TypeAlias = list[MsgFrame]
-#: Told of what is gone. It raises the error, or returns so that reading goes on behind it.
+#: Called with each loss. It raises the error, or returns so that reading goes on behind the loss.
 OnLoss: TypeAlias = Callable[[DataLoss], None]
 
-#: What is handed on at a time: enough to be worth a look at the stream.
+#: The size of a chunk: enough to be worth a check of the stream.
 _CHUNK_MESSAGES: Final = 10_000
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
-#: What is asked for or buffered at most. A message that is larger gets room for itself.
+#: Most bytes that are requested or buffered. A larger message gets room for itself.
 _MAX_BYTES: Final = 8 * 1024 * 1024
-#: What is asked for at least, when little of a range is left.
+#: Least bytes that are requested, when little of a range is left.
 _MIN_BYTES: Final = 32 * 1024
-#: What a message weighs beyond what the stream counts: the reply subject.
+#: Bytes of a message beyond those that the stream counts: the reply subject.
 _OVERHEAD: Final = 96
-#: Seconds of silence after which the leader is asked whether anything is left.
+#: Seconds without a message after which the leader is asked whether anything is left.
 _SILENCE: Final = 1.0
-#: Seconds without use after which the server deletes a consumer that nobody could delete.
+#: Seconds without use after which the server deletes a consumer that the reader could not delete.
 _INACTIVE_THRESHOLD: Final = 30.0
-#: Seconds after which it is believed that a stream is gone or ends earlier than it did; and between looks.
+#: Seconds after which a missing or shorter stream is believed, and between two looks.
 _SECOND_LOOK: Final = 5.0
 _LOOK_AGAIN: Final = 0.5
 
@@ -84,7 +84,7 @@ class StreamRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reads_direct(config: StreamConfig) -> bool:
-    """Whether ranges of the stream are read by direct get. Raises `UsageError` when they cannot be."""
+    """Whether ranges of the stream must be read by direct get. Raises `UsageError` if that is not allowed."""
     if config.retention in (RetentionPolicy.LIMITS, None):
         return False
     if not config.allow_direct:
@@ -96,11 +96,10 @@ def reads_direct(config: StreamConfig) -> bool:
 
 
 async def stream_info(api: API, name: str, *, reaching: int = 0) -> StreamInfo:
-    """The stream, asked for until somebody answers. Raises `StreamNotFound`.
+    """The stream, with retries until a server answers. Raises `StreamNotFound`.
 
-    A server that just started may not know a stream yet, and a leader that was just elected may not have
-    caught up with what it will hold: neither is believed at once, when the stream should have the sequence
-    `reaching`.
+    A server that just started may not know a stream yet, and a new leader may not have caught up. Neither is
+    believed at once when the stream should reach the sequence `reaching`.
     """
 
     loop = asyncio.get_running_loop()
@@ -127,9 +126,9 @@ async def read_range(
 ) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
 
-    `next_seq` must not be beyond the end of the stream: what is not stored yet is not waited for. What is
-    gone is told to `on_loss`, which raises it by default. Raises `UsageError` and `ConnectionClosed`;
-    `Timeout` and the like only after they lasted longer than an election may.
+    `next_seq` must not be beyond the end of the stream: messages that are not stored yet are not awaited.
+    `on_loss` is called with each loss; by default it raises it. Raises `UsageError` and `ConnectionClosed`,
+    and transient errors after `OUTAGE` seconds.
     """
     if not len(wanted):
         return
@@ -147,7 +146,7 @@ class _RangeReader:
         self._wanted = wanted
         self._subjects = list(subjects)
         self._on_loss = on_loss
-        # Everything before it is handed on, or known to be gone.
+        # Everything before it was returned, or reported as lost.
         self._position = wanted.first_seq
         self._max_bytes = max(_MAX_BYTES, 2 * api.connection.max_payload)
 
@@ -164,10 +163,10 @@ class _RangeReader:
                         yield chunk
         except StreamNotFound:
             if await self._look() is not None:
-                raise  # It is there: whoever said so has to be asked again, from the start.
+                raise  # The stream exists: the answer was wrong, and the range has to be read again.
 
     async def _gathered(self, info: StreamInfo) -> AsyncGenerator[tuple[Chunk, int], None]:
-        """Chunks, each with the sequence up to which it is all there is."""
+        """Chunks, each with the sequence up to which it is complete."""
         source = self._direct() if reads_direct(info.config) else self._ordered(info)
         chunk: Chunk = []
         size = 0
@@ -181,7 +180,7 @@ class _RangeReader:
                 chunk, size = [], 0
         yield chunk, self._wanted.next_seq
 
-    # --- two ways to read; both end when everything up to the end was seen
+    # --- two ways to read; both end when the whole range was seen
 
     async def _ordered(self, info: StreamInfo) -> AsyncGenerator[list[MsgFrame], None]:
         wanted = self._wanted
@@ -231,11 +230,11 @@ class _RangeReader:
             await buffer.stop()
 
     def _room(self, messages: int, weight: float) -> int:
-        """What so many messages may weigh: asking for more would bring what lies behind the range."""
+        """Bytes to request for so many messages: more would deliver messages behind the range."""
         return min(max(math.ceil(messages * weight * 1.1), _MIN_BYTES), self._max_bytes)
 
     async def _direct(self) -> AsyncGenerator[list[MsgFrame], None]:
-        """One filter is the server's work, several are ours: a direct get takes only one."""
+        """A direct get takes one filter: the server applies it; several are applied here."""
         wanted, subjects = self._wanted, self._subjects
         one = subjects[0] if len(subjects) == 1 else None
         matches = _matcher(subjects) if len(subjects) > 1 else None
@@ -261,14 +260,14 @@ class _RangeReader:
                 return
 
     async def _is_last(self, last: int) -> bool:
-        """Whether, as the leader sees it, nothing more of the range follows."""
+        """Whether the leader knows no further message of the range."""
         following = await next_stored(self._api, self._wanted.stream, last + 1, self._subjects)
         return following is None or following.sequence >= self._wanted.next_seq
 
-    # --- proof
+    # --- checks
 
     async def _look(self) -> StreamInfo | None:
-        """The stream, if it is still the one; None when it is not, and that may be."""
+        """The stream, if it is still the same; None after a loss that `on_loss` accepted."""
         wanted = self._wanted
         try:
             info = await stream_info(self._api, wanted.stream, reaching=wanted.next_seq - 1)
@@ -284,13 +283,13 @@ class _RangeReader:
         return info
 
     async def _check(self, chunk: Chunk, next_seq: int) -> bool:
-        """Whether a chunk, which is all there is from the last one up to `next_seq`, may be handed on."""
+        """Whether a chunk, which is complete from the last one up to `next_seq`, may be returned."""
         info = await self._look()
         if info is None:
             return False
         head = min(info.state.first_seq, next_seq)
         if head > self._position and not head_may_move(info.config, info.state):
-            # Older than the head, so that it was read before it vanished: that is no loss.
+            # Messages before the head that were read before they vanished are not lost.
             missing = _first_missing(chunk, self._position)
             if missing < head:
                 self._position = missing
@@ -332,7 +331,7 @@ def _first_missing(chunk: Chunk, position: int) -> int:
 
 
 def _matcher(subjects: Sequence[str]) -> Callable[[bytes], object]:
-    """What tells whether a subject matches one of several patterns."""
+    """A function that tells whether a subject matches one of several patterns."""
     patterns = [rb"\.".join(map(_token, subject.split("."))) for subject in subjects]
     return re.compile(b"|".join(patterns), re.DOTALL).fullmatch
 
