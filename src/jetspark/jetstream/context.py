@@ -1,8 +1,7 @@
-"""The JetStream context: where everything of JetStream begins, for one account and one connection.
+"""The JetStream context: the entry to JetStream for one account and one connection.
 
-It manages streams and, with the name of their stream in front, consumers. What the methods do is in
-`manage/streams.py`, `manage/consumers.py`, `publish/one.py`, `subscribe/workflow.py` and `advisories.py`;
-what they mean is here.
+It manages streams and consumers, publishes, subscribes and reads. The methods delegate to `manage/`,
+`publish/`, `subscribe/` and `advisories.py`; they are documented here.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ WEEK: Final = 7 * 24 * 3600.0
 
 
 class JetStream:
-    """JetStream through a connection. Made by `Connection.jetstream`; as many as needed, they are cheap.
+    """JetStream through a connection. Made by `Connection.jetstream`; it is cheap to make.
 
     `domain` names the JetStream domain, `api_prefix` replaces `$JS.API` where an account imports the API
-    of another; one excludes the other. Every call ends within `timeout` seconds.
+    of another; they exclude each other. Every call ends within `timeout` seconds.
 
-    All methods that ask the server raise `APIError` and what is below it when the server refuses,
-    `Timeout`, `JetStreamNotEnabled` when nobody answers, `PermissionsViolation`, and those that change
-    something `ConnectionLost`: then it is unknown whether they did.
+    All methods that ask the server raise `APIError` or a subclass when the server refuses, `Timeout`,
+    `JetStreamNotEnabled` when no server answers, and `PermissionsViolation`. Methods that change something
+    raise `ConnectionLost` when it is unknown whether they succeeded.
     """
 
     def __init__(
@@ -68,12 +67,12 @@ class JetStream:
 
     @property
     def connection(self) -> Connection:
-        """The connection that it uses."""
+        """The connection."""
         return self._connection
 
     @property
     def api(self) -> API:
-        """The subjects of the API and how to ask on them."""
+        """The subjects of the API and the calls to them."""
         return self._api
 
     @property
@@ -102,12 +101,11 @@ class JetStream:
         timeout: float | None = None,
         retry_for: float = 15.0,
     ) -> PubAck:
-        """Publish a message and return the acknowledgement of the stream that has it.
+        """Publish a message and return the acknowledgement of the stream that stored it.
 
-        While nobody answers, as during an election, it is tried again for `retry_for` seconds; with a
-        `msg_id` also when no answer comes or the connection breaks. The stream stores one message of an id,
-        whatever happens, within its `duplicate_window`; the acknowledgement says `duplicate` if it had it
-        before.
+        While there is no leader, as during an election, it is published again for `retry_for` seconds; with
+        a `msg_id` also after a timeout and when the connection breaks. Within its `duplicate_window` the
+        stream stores one message per id; the acknowledgement says `duplicate` if it was stored before.
 
         Args:
             subject: Where to.
@@ -120,8 +118,8 @@ class JetStream:
             expected_last_subject_sequence_subject: Another subject for that, or a pattern. Server 2.11.
             expected_last_msg_id: Id that the last message of the stream must have.
             ttl: Seconds that the message lives, or "never". Needs `allow_msg_ttl`. Server 2.11.
-            timeout: Seconds that one try may take; by default those of the context.
-            retry_for: Seconds during which it is tried again.
+            timeout: Seconds that one attempt may take; by default the `timeout` of the context.
+            retry_for: Seconds during which it is published again.
 
         Raises `WrongLastSequence` and other `APIError` when the stream refuses the message,
         `NoStreamForSubject`, `NoResponders`, `Timeout`, and without `msg_id` `ConnectionLost`.
@@ -153,10 +151,10 @@ class JetStream:
         """Publish many messages: `async with` it, `publish` on it, and every one is acknowledged or an error.
 
         Args:
-            max_pending: How many messages are under way at most.
+            max_pending: Most messages in flight.
             timeout: Seconds after which a message without acknowledgement fails.
             ack_timeout: Seconds after which it is published again, under the same id.
-            max_buffered_bytes: What may wait behind those that are under way.
+            max_buffered_bytes: Most bytes that wait behind the messages in flight.
         """
         return Publisher(
             self._api,
@@ -169,35 +167,35 @@ class JetStream:
     def atomic_batch(self, *, timeout: float | None = None, retry_for: float = 15.0) -> AtomicBatch:
         """Messages that a stream stores together or not at all. Needs `allow_atomic`. Server 2.12.
 
-        `async with` it and `add` to it; leaving the context commits. A try to commit waits `timeout` seconds
-        for the answer (by default those of the context), and while nobody answers it is tried again for
-        `retry_for` seconds.
+        `async with` it and `add` to it; leaving the context commits. A commit waits `timeout` seconds for
+        the answer (by default the `timeout` of the context), and is repeated for `retry_for` seconds while
+        there is no leader.
         """
         return AtomicBatch(self._api, timeout=timeout, retry_for=retry_for)
 
     # --- streams
 
     async def create_stream(self, config: StreamConfig) -> Stream:
-        """Create a stream; or take the one that is there, if its configuration is the same.
+        """Create a stream; or return the existing one, if its configuration is the same.
 
-        Raises `StreamNameInUse` if it is another, `StreamSubjectOverlap` if another stream stores some of
-        its subjects.
+        Raises `StreamNameInUse` if its configuration differs, `StreamSubjectOverlap` if another stream stores
+        some of its subjects.
         """
         return Stream(self._api, await streams.create(self._api, config))
 
     async def update_stream(self, config: StreamConfig) -> Stream:
-        """Change a stream. What `config` leaves out goes back to its default: start from `info.config`.
+        """Change a stream. Settings that `config` leaves out get their defaults: start from `info.config`.
 
         Raises `StreamNotFound`.
         """
         return Stream(self._api, await streams.update(self._api, config))
 
     async def create_or_update_stream(self, config: StreamConfig) -> Stream:
-        """Make sure that there is a stream of this configuration."""
+        """Create a stream, or change the existing one to this configuration."""
         return Stream(self._api, await streams.create_or_update(self._api, config))
 
     async def get_stream(self, name: str) -> Stream:
-        """A stream that exists. Raises `StreamNotFound`."""
+        """An existing stream. Raises `StreamNotFound`."""
         return Stream(self._api, await streams.info(self._api, name))
 
     async def delete_stream(self, name: str) -> None:
@@ -205,11 +203,11 @@ class JetStream:
         await streams.delete(self._api, name)
 
     def streams(self, subject: str | None = None) -> AsyncIterator[StreamInfo]:
-        """All streams; or those that store something of `subject`, which may have wildcards."""
+        """All streams, or those that store messages of `subject`, which may have wildcards."""
         return streams.infos(self._api, subject)
 
     def stream_names(self, subject: str | None = None) -> AsyncIterator[str]:
-        """The names of all streams; or of those that store something of `subject`."""
+        """The names of all streams, or of those that store messages of `subject`."""
         return streams.names(self._api, subject)
 
     async def stepdown_stream_leader(self, name: str, *, placement: Placement | None = None) -> None:
@@ -223,30 +221,30 @@ class JetStream:
     # --- consumers
 
     async def create_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
-        """Create a consumer; or take the one that is there, if its configuration is the same.
+        """Create a consumer; or return the existing one, if its configuration is the same.
 
-        Without a name it gets one, at random. Raises `ConsumerNameInUse` if there is one of another
-        configuration, `StreamNotFound`.
+        Without a name it gets a random one. Raises `ConsumerNameInUse` if the configuration of the existing
+        one differs, and `StreamNotFound`.
         """
         return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, "create"))
 
     async def update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
-        """Change a consumer. What `config` leaves out goes back to its default: start from `info.config`.
+        """Change a consumer. Settings that `config` leaves out get their defaults: start from `info.config`.
 
         Raises `ConsumerNotFound`.
         """
         return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, "update"))
 
     async def create_or_update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
-        """Make sure that there is a consumer of this configuration."""
+        """Create a consumer, or change the existing one to this configuration."""
         return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, ""))
 
     async def get_consumer(self, stream: str, name: str) -> Consumer:
-        """A consumer that exists. Raises `ConsumerNotFound`, `StreamNotFound`."""
+        """An existing consumer. Raises `ConsumerNotFound`, `StreamNotFound`."""
         return Consumer(self._api, await self.consumer_info(stream, name))
 
     async def consumer_info(self, stream: str, name: str) -> ConsumerInfo:
-        """How a consumer is configured and how far it has come. Raises `ConsumerNotFound`."""
+        """The configuration and state of a consumer. Raises `ConsumerNotFound`."""
         return await consumers.info(self._api, stream, name)
 
     async def delete_consumer(self, stream: str, name: str) -> None:
@@ -262,11 +260,11 @@ class JetStream:
         return consumers.names(self._api, stream)
 
     async def pause_consumer(self, stream: str, name: str, until: datetime | float) -> PauseResponse:
-        """Let a consumer deliver nothing until a time, or for so many seconds. Server 2.11."""
+        """Pause a consumer until a time, or for so many seconds. Server 2.11."""
         return await consumers.pause(self._api, stream, name, until)
 
     async def resume_consumer(self, stream: str, name: str) -> PauseResponse:
-        """Let a paused consumer go on. Server 2.11."""
+        """Resume a paused consumer. Server 2.11."""
         return await consumers.pause(self._api, stream, name, None)
 
     async def reset_consumer(self, stream: str, name: str, sequence: int | None = None) -> ResetResponse:
@@ -284,7 +282,7 @@ class JetStream:
         await consumers.stepdown(self._api, stream, name, placement)
 
     async def ordered_consumer(self, stream: str, **options: Unpack[OrderedKeywords]) -> OrderedConsumer:
-        """Read a stream in order and without gaps, whatever happens to consumers, leaders and connections.
+        """Read a stream in order and without gaps, across lost consumers, leaders and connections.
 
         Raises `StreamNotFound`.
 
@@ -296,8 +294,8 @@ class JetStream:
             opt_start_time: Earliest time.
             replay_policy: How fast (instant).
             headers_only: Headers without payloads.
-            inactive_threshold: Seconds of disuse after which the server deletes what stands behind it (300).
-            name_prefix: What the names of the consumers behind it begin with.
+            inactive_threshold: Seconds without use until the server deletes the consumer behind it (300).
+            name_prefix: Prefix of the names of the consumers behind it.
         """
         consumer = OrderedConsumer(self._api, stream, **options)
         await streams.info(self._api, stream)
@@ -320,30 +318,30 @@ class JetStream:
         flow_control: bool = False,
         **options: Unpack[PushKeywords],
     ) -> PushSubscription:
-        """Let a push consumer send its messages here: to `next()`, `async for`, or a `callback`.
+        """Receive the messages of a push consumer: with `next()`, `async for`, or a `callback`.
 
-        A consumer that is not there is created, and deleted by `unsubscribe()` and `drain()`; one that is
-        there must be what is asked for. docs/subscribe.md has the rules.
+        A missing consumer is created, and deleted by `unsubscribe()` and `drain()`; an existing one must
+        match the arguments. docs/subscribe.md has the rules.
 
         Args:
             subject: What to read. Finds the stream, if none is given, and filters.
             queue: Share the messages with the members of this group. Names the consumer if nothing else does.
             callback: Called with one message after the other. With asyncio, it may be a coroutine function.
-            durable: Name of a consumer that stays when nobody is subscribed.
+            durable: Name of a consumer that stays without subscribers.
             stream: Name of the stream.
-            consumer: Name of a consumer that exists.
-            config: What else the consumer is to be.
-            ordered: Every message once and in order, whatever happens; without acknowledgements.
+            consumer: Name of an existing consumer.
+            config: Further settings of the consumer.
+            ordered: Every message once and in order, across failures; without acknowledgements.
             idle_heartbeat: Seconds of silence after which the server sends a heartbeat.
             flow_control: Let the server wait for the reader; with heartbeats, every 5 seconds if not given.
             deliver_policy, headers_only, inactive_threshold: As in `ConsumerConfig`.
             manual_ack: Do not acknowledge by itself after a callback that returned.
             alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats).
-            pending_msgs_limit, pending_bytes_limit: What waits for the reader at most; more is dropped.
+            pending_msgs_limit, pending_bytes_limit: Most that waits for the reader; more is dropped.
             on_error: Called with errors that no call can raise; else they go to the connection's `on_error`.
 
-        Raises `UsageError` for what contradicts itself, `SubscribeError` and what is below it when the server
-        has something else, `ConsumerNotFound`, `StreamNotFound`.
+        Raises `UsageError` for contradictory arguments, `SubscribeError` or a subclass when the existing
+        stream or consumer does not match, `ConsumerNotFound`, `StreamNotFound`.
         """
         told = PushOptions(**options)
         asked = ask(
@@ -369,10 +367,10 @@ class JetStream:
         consumer: str | None = None,
         config: ConsumerConfig | None = None,
     ) -> PullSubscription:
-        """Pull from a consumer with `fetch`, which raises `Timeout` when nothing comes.
+        """Pull from a consumer with `fetch`, which raises `Timeout` when no message arrives.
 
         The consumer is found, created and deleted as by `subscribe`, with the same errors. With `consumer`
-        it is taken to exist, also when it cannot be looked up. New programs may prefer `Consumer.fetch`.
+        it is assumed to exist, even if it cannot be looked up. New programs may prefer `Consumer.fetch`.
         """
         asked = ask(
             pull=True, subject=subject, durable=durable, stream=stream, consumer=consumer, config=config
@@ -388,11 +386,11 @@ class JetStream:
         stream: str | None = None,
         consumer: str | None = None,
     ) -> Advisories:
-        """What JetStream tells about itself, as typed events: `async with` it, then `async for` over it.
+        """The events of JetStream, as typed objects: `async with` it, then `async for` over it.
 
-        All of it; or only `kinds`, by their short names (`max_deliver`, see `ADVISORIES`) or classes; only
-        what is about `stream` or `consumer`. Events that jetspark does not know are a plain `Advisory`.
-        What happens while the connection is down is not heard.
+        All events; or only `kinds`, by their short names (`max_deliver`, see `ADVISORIES`) or classes; only
+        those about `stream` or `consumer`. Events that jetspark does not know are a plain `Advisory`.
+        Events that happen while the connection is down are lost.
         """
         return Advisories(self._connection, advisory_subjects(kinds, stream, consumer))
 
@@ -401,7 +399,7 @@ class JetStream:
     ) -> Stream:
         """Create a stream that captures all advisories and keeps them for `max_age` seconds.
 
-        With it `dead_letters` knows what happened while nobody listened.
+        With it `dead_letters` finds messages that were given up earlier.
         """
         return await self.create_stream(
             StreamConfig(
@@ -417,12 +415,12 @@ class JetStream:
     def dead_letters(
         self, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
     ) -> AsyncIterator[DeadLetter]:
-        """The messages that a consumer gave up: delivered `max_deliver` times in vain, or terminated.
+        """The messages that a consumer gave up: delivered `max_deliver` times without success, or terminated.
 
         They are read from the stream that captures `$JS.EVENT.ADVISORY.>`, from `since` on or from its
-        beginning, and each is joined with the message, which stays in its stream. With `follow` it goes on
-        with those to come, and needs no such stream for them. Each comes once.
+        beginning, and each is joined with the message, which stays in its stream. `follow` continues with
+        future ones, which need no such stream. Each is returned once.
 
-        Raises `UsageError` without `follow` when there is no such stream; `create_advisory_stream` makes it.
+        Without `follow`, raises `UsageError` if there is no such stream; `create_advisory_stream` makes it.
         """
         return dead_letters(self._api, stream, consumer, since=since, follow=follow)

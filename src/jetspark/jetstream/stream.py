@@ -32,7 +32,7 @@ __all__ = ["Stream"]
 
 
 class Stream:
-    """A stream that exists, or did when it was asked for. The methods raise what those of `JetStream` do."""
+    """A stream that existed when it was looked up. The methods raise the errors of those of `JetStream`."""
 
     def __init__(self, api: API, info: StreamInfo) -> None:
         self._api = api
@@ -45,12 +45,12 @@ class Stream:
 
     @property
     def config(self) -> StreamConfig:
-        """Its configuration, when the server was last asked."""
+        """Its configuration at the last request to the server."""
         return self._info.config
 
     @property
     def cached_info(self) -> StreamInfo:
-        """What the server said when it was last asked. `info()` asks."""
+        """The info of the last request to the server. `info()` sends a new one."""
         return self._info
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class Stream:
     # --- the stream itself
 
     async def info(self, *, deleted_details: bool = False, subjects_filter: str | None = None) -> StreamInfo:
-        """How it is configured and what it holds.
+        """Its configuration and state, asked from the server.
 
         `deleted_details` lists the deleted sequences in `state.deleted`, `subjects_filter` counts the
         messages of each subject that matches in `state.subjects`; both can be large.
@@ -70,7 +70,7 @@ class Stream:
         return self._info
 
     async def update(self, config: StreamConfig) -> StreamInfo:
-        """Change it. What `config` leaves out goes back to its default: start from `self.config`."""
+        """Change it. Settings that `config` leaves out get their defaults: start from `self.config`."""
         self._info = await streams.update(self._api, config)
         return self._info
 
@@ -81,7 +81,7 @@ class Stream:
     async def purge(
         self, *, subject: str | None = None, sequence: int | None = None, keep: int | None = None
     ) -> int:
-        """Delete messages, all of them if nothing is given; how many that were.
+        """Delete messages, all of them without arguments, and return their number.
 
         Only those of `subject`, which may have wildcards; only those before `sequence`; all but the last
         `keep`. `sequence` and `keep` exclude each other.
@@ -90,7 +90,7 @@ class Stream:
         return await streams.purge(self._api, self.name, request)
 
     async def seal(self) -> StreamInfo:
-        """Let nothing be stored or deleted any more. There is no way back."""
+        """Allow no further stores and deletes. This cannot be undone."""
         info = await self.info()
         return await self.update(info.config.replace(sealed=True))
 
@@ -126,10 +126,10 @@ class Stream:
         """Many messages in order, read without a consumer. Server 2.11, and the stream must `allow_direct`.
 
         From `sequence` or `start_time` on, or from the first; only those whose subject matches `subject`; at
-        most `batch` messages and about `max_bytes` bytes, or everything there is. When the connection
-        breaks it goes on where it was.
+        most `batch` messages and about `max_bytes` bytes, or everything. When the connection breaks, it
+        continues where it was.
 
-        Raises `UsageError` when the stream allows no direct gets, `Timeout` when nothing arrives.
+        Raises `UsageError` when the stream does not allow direct gets, `Timeout` when nothing arrives.
         """
         if sequence is not None and start_time is not None:
             raise UsageError("sequence and start_time exclude each other: give one of them")
@@ -151,12 +151,12 @@ class Stream:
         up_to_time: datetime | None = None,
         batch: int | None = None,
     ) -> AsyncIterator[StoredMessage]:
-        """The last message of each subject that matches, in the order of the stream, all of one moment.
+        """The last message of each subject that matches, in the order of the stream, as of one moment.
 
-        Up to and with `up_to_sequence`, or before `up_to_time`, else as it is; at most `batch` messages.
-        Server 2.11, and the stream must `allow_direct`.
+        Up to and including `up_to_sequence`, or before `up_to_time`, else as of now; at most `batch`
+        messages. Server 2.11, and the stream must `allow_direct`.
 
-        Raises `StatusError` 413 when more than 1024 subjects match, and what `get_messages` raises.
+        Raises `StatusError` 413 when more than 1024 subjects match, and the errors of `get_messages`.
         """
         if up_to_sequence is not None and up_to_time is not None:
             raise UsageError("up_to_sequence and up_to_time exclude each other: give one of them")
@@ -189,18 +189,18 @@ class Stream:
 
     async def create_consumer(self, config: ConsumerConfig) -> Consumer:
         """Create a consumer; see `JetStream.create_consumer`."""
-        return await self._made(config, "create")
+        return await self._make_consumer(config, "create")
 
     async def update_consumer(self, config: ConsumerConfig) -> Consumer:
         """Change a consumer; see `JetStream.update_consumer`."""
-        return await self._made(config, "update")
+        return await self._make_consumer(config, "update")
 
     async def create_or_update_consumer(self, config: ConsumerConfig) -> Consumer:
-        """Make sure that there is a consumer of this configuration."""
-        return await self._made(config, "")
+        """Create a consumer, or change the existing one to this configuration."""
+        return await self._make_consumer(config, "")
 
     async def get_consumer(self, name: str) -> Consumer:
-        """A consumer that exists. Raises `ConsumerNotFound`."""
+        """An existing consumer. Raises `ConsumerNotFound`."""
         return Consumer(self._api, await consumers.info(self._api, self.name, name))
 
     async def delete_consumer(self, name: str) -> None:
@@ -221,7 +221,7 @@ class Stream:
         await streams.info(self._api, self.name)
         return consumer
 
-    async def _made(self, config: ConsumerConfig, action: str) -> Consumer:
+    async def _make_consumer(self, config: ConsumerConfig, action: str) -> Consumer:
         return Consumer(self._api, await consumers.create_or_update(self._api, self.name, config, action))
 
 
