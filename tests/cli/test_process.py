@@ -141,7 +141,7 @@ def test_a_server_that_comes_back_is_waited_for(
     cli("pub", "a", "after")
     result = running.end()
     assert (result.code, result.out) == (0, "after\n")
-    assert result.err.splitlines()[-1] == "jetspark: connected again"
+    assert result.err.splitlines()[-1] == "jetspark: reconnected"
 
 
 def test_output_that_is_piped_has_no_colours_and_no_remarks(

@@ -57,7 +57,7 @@ def test_credentials_in_the_url_are_refused_on_the_command_line_only(
 ) -> None:
     url = guarded_server.url.replace("://", "://admin:admin-secret@")
     line = guarded.fails("--server", url, "stream", "ls", code=2)
-    assert "which everybody on this machine can read" in line
+    assert "which every user of this machine can read" in line
     assert "admin-secret" not in line
     monkeypatch.setenv("NATS_URL", url)
     guarded("stream", "ls")
@@ -134,10 +134,10 @@ def test_flags_win_over_the_environment_and_that_over_the_context(
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("none", None, "there is no context 'none'"),
-        ("../../etc/passwd", None, "is no name of a context"),
-        ("broken", '{"password": "hidden", ', "is not the JSON of a context"),
-        ("typed", '{"url": 7, "password": "hidden"}', "is not the JSON of a context"),
+        ("none", None, "context 'none' not found"),
+        ("../../etc/passwd", None, "is not a valid context name"),
+        ("broken", '{"password": "hidden", ', "is not a valid context file"),
+        ("typed", '{"url": 7, "password": "hidden"}', "is not a valid context file"),
         ("nsc", '{"nsc": "nsc://x/y/z"}', "uses nsc, which jetspark does not support"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_password_is_asked_for_on_a_terminal(
     terminal: Callable[..., Terminal], guarded_server: Server
 ) -> None:
     shown = terminal("stream", "ls", "--user", "admin", env={"NATS_URL": guarded_server.url})
-    shown.expect("Password of admin: ")
+    shown.expect("Password for admin: ")
     shown.type("admin-secret")
     assert shown.end() == 0
     assert "admin-secret" not in shown.seen

@@ -62,11 +62,11 @@ WITHOUT_A_STREAM = ("stream add", "stream ls", "events", "bench pub", "bench fet
 
 def every_command() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for row in TREE:
-        command = load(row)
+    for entry in TREE:
+        command = load(entry.name)
         below = getattr(command, "commands", None)
         found |= (
-            {f"{row.name} {name}": each for name, each in below.items()} if below else {row.name: command}
+            {f"{entry.name} {name}": each for name, each in below.items()} if below else {entry.name: command}
         )
     return found
 
@@ -88,7 +88,7 @@ def test_every_command_has_help_with_examples_and_json(cli: Cli, command: str) -
 def test_help_at_the_root_names_every_command(cli: Cli) -> None:
     for arguments in (["--help"], ["-h"]):
         text = cli(*arguments).out
-        assert all(f" {row.name} " in text for row in TREE)
+        assert all(f" {entry.name} " in text for entry in TREE)
     assert cli("--version").out.startswith("jetspark 0.")
     assert "Usage: jetspark" in cli(code=2).out
     assert "Usage: jetspark stream" in cli("stream", code=2).out
@@ -101,7 +101,7 @@ def test_without_a_server_every_command_says_so_on_one_line(
     monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
     assert cli.fails(*command.split(), *COMMANDS[command], code=3) == (
         "jetspark: cannot connect to 127.0.0.1:1: Connection refused. "
-        "Is nats-server running there? Say where with --server, NATS_URL or --context\n"
+        "Is nats-server running there? Set its address with --server, NATS_URL or --context\n"
     )
 
 
@@ -109,7 +109,7 @@ def test_without_a_server_every_command_says_so_on_one_line(
 def test_an_unknown_option_is_refused_on_one_line(cli: Cli, command: str) -> None:
     line = cli.fails(*command.split(), *COMMANDS[command], "--nonsense", code=2)
     assert line.startswith("jetspark: No such option: --nonsense")
-    assert line.endswith(f". `jetspark {command} --help` shows how\n")
+    assert line.endswith(f". See `jetspark {command} --help`\n")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_without_the_stream_every_command_says_so_on_one_line(cli: Cli, command:
 def test_without_permission_every_command_says_so_on_one_line(guest: Cli, command: str) -> None:
     line = guest.fails(*command.split(), *COMMANDS[command], code=5)
     assert "Permissions Violation" in line
-    assert "The user needs this subject in its permissions, or use another --context" in line
+    assert "Add this subject to the permissions of the user, or use another --context" in line
 
 
 def test_a_subject_without_permission_is_told(guest: Cli) -> None:
@@ -163,13 +163,13 @@ def test_a_server_that_does_not_answer_is_told(
 
 
 def test_a_command_that_is_mistyped_gets_a_proposal(cli: Cli) -> None:
-    assert "Did you mean 'stream'? `jetspark --help` shows how" in cli.fails("strem", "ls", code=2)
+    assert "Did you mean 'stream'? See `jetspark --help`" in cli.fails("strem", "ls", code=2)
 
 
 def test_a_bug_is_one_line_too(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(row: object) -> None:
+    def broken(name: object) -> None:
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr(program, "load", broken)
@@ -208,8 +208,8 @@ def test_without_its_packages_the_program_says_what_to_install() -> None:
     assert result.stderr == "jetspark: the command line needs typer and rich: pip install 'jetspark[cli]'\n"
 
 
-def test_the_tree_can_grow_by_a_row(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("jetspark_test_command")
+def test_a_command_is_a_module_and_one_line_in_the_tree(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("jetspark.cli.commands.greet")
     module.app = single()  # type: ignore[attr-defined]
 
     @command(module.app, "greet", examples="jetspark greet")  # type: ignore[attr-defined]
@@ -218,12 +218,12 @@ def test_the_tree_can_grow_by_a_row(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
         run.out.text("HELLO" if loud else "hello")
 
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(
-        program, "TREE", (*TREE, program.Row("greet", module.__name__, "Say hello.", "Manage"))
-    )
+    monkeypatch.setattr(program, "TREE", (*TREE, program.Entry("greet", "Say hello.", "Manage")))
     assert cli("greet", "--loud").out == "HELLO\n"
     assert "greet" in cli("--help").out
 
 
 def test_typer_groups_are_what_typer_makes() -> None:
-    assert all(isinstance(load(row), typer.core.TyperCommand | typer.core.TyperGroup) for row in TREE)
+    assert all(
+        isinstance(load(entry.name), typer.core.TyperCommand | typer.core.TyperGroup) for entry in TREE
+    )

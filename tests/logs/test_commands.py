@@ -16,7 +16,7 @@ def test_lines_go_from_files_to_files(cli: Cli, logs: Path, tmp_path: Path) -> N
     shipped = cli("ship", logs / "*.log", "--host", "web.1", "--create", "LOGS", "--once")
     assert shipped.err == ""
     assert shipped.out.startswith("stopped: 3 lines, 10 B of 1 files stored, ")
-    assert shipped.out.endswith("0 under way, 0 B behind\n")
+    assert shipped.out.endswith("0 in flight, 0 B behind\n")
     record = cli.json("ship", logs / "*.log", "--host", "web.1", "--once")
     assert (record["lines"], record["duplicates"], record["state"]) == (0, 0, "stopped")
     written = cli("consume-logs", "LOGS", tmp_path / "out", "--once").out
@@ -31,7 +31,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     (logs / "a.log").write_text("one\n")
     assert "no stream stores" in cli.fails("ship", logs / "a.log", "--once", code=4)
     assert "prefix 'a b." in cli.fails("ship", logs / "a.log", "--once", "--prefix", "a b", code=2)
-    assert "'br' is none of" in cli.fails("ship", logs / "a.log", "--once", "--compress", "br", code=2)
+    assert "'br' is not one of" in cli.fails("ship", logs / "a.log", "--once", "--compress", "br", code=2)
     cli("stream", "add", "OTHER", "--subjects", "other")
     assert "does not store" in cli.fails("ship", logs / "a.log", "--once", "--create", "OTHER", code=2)
     (tmp_path / "p").write_text("nonsense")
@@ -59,7 +59,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
 def test_the_button_stops_agents_and_consumers_and_says_who_obeys(
     cli: Cli, process: Callable[..., Process], logs: Path, tmp_path: Path
 ) -> None:
-    assert cli("pause", "--status").out == "Shippers may ship\nNo agents were heard in the last hour\n"
+    assert cli("pause", "--status").out == "Shippers are not paused\nNo agent reported in the last hour\n"
     (logs / "a.log").write_text("one\n")
     agent = process(
         "ship", logs / "*.log", "--host", "web1", "--create", "LOGS", "--json", "--metrics", "200ms"
@@ -103,7 +103,7 @@ def test_the_button_stops_agents_and_consumers_and_says_who_obeys(
     assert resumed["agents"][0]["state"] == "shipping"
     wait_until(lambda: stored() == 2, "the second line")
     assert written() == ["one"]  # the consumer is still paused
-    assert cli("resume", "--consumers", "LOGS/*").out.startswith("Shippers may ship\n")
+    assert cli("resume", "--consumers", "LOGS/*").out.startswith("Shippers are not paused\n")
     wait_until(lambda: written() == ["one", "two"], "the second line in the file")
 
     for each in (agent, writer):
@@ -122,7 +122,7 @@ def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
     result = cli("ship", logs / "a.log", "--once")  # it waits for the end of the pause
     assert result.out.startswith("stopped: 1 lines")
     assert result.err.splitlines()[-1] == "jetspark: resumed"
-    assert cli("pause", "--status").out.startswith("Shippers may ship\n")
+    assert cli("pause", "--status").out.startswith("Shippers are not paused\n")
     wait_until(lambda: not cli.json("pause", "--status")["consumers"][0]["paused"], "the consumer goes on")
     assert cli.json("resume")["consumers"] == []
 

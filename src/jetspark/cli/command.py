@@ -1,9 +1,8 @@
-"""Commands: what all of them have in common.
+"""What all commands share: `@command` and `Run`.
 
-`@command(app, "ls")` registers a function as a command. Its first parameter is the `Run`; the others are its
-own options; those of `settings.COMMON` are added to them. They can also stand before the command, where those
-behind it win. A coroutine function runs in an event loop that Ctrl-C and SIGTERM cancel, so that `finally`
-blocks and context managers do their work.
+`@command(app, "ls")` registers a function as a command. Its first parameter is the `Run`; the others are
+its own options. The options of `settings.COMMON` are added; they are accepted before the command, too, and
+the ones after it win. Ctrl-C and SIGTERM cancel a coroutine function, so that its `finally` blocks run.
 """
 
 from __future__ import annotations
@@ -12,23 +11,22 @@ import asyncio
 import inspect
 import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
-from jetspark.cli.args.signatures import Options, as_parameters, take_options
+from jetspark.cli.args.table import Options, as_parameters, name_flags, take_options
 from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.ui.failure import CONNECT, Exit, Failure
 from jetspark.cli.ui.output import Output
+from jetspark.cli.ui.signals import cancelled_by_sigterm
 from jetspark.errors import AuthorizationError, Error, TLSError, UsageError
 
 if TYPE_CHECKING:
-    from jetspark import Connection, JetStream
+    from jetspark import JetStream
 
 __all__ = ["Run", "command", "group", "single"]
 
@@ -36,67 +34,60 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Run:
-    """One run of a command: how to connect, and the way out."""
+    """One run of a command: its settings, its output, and its connection."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.out = Output(json=settings.json)
 
     @asynccontextmanager
-    async def connection(self, **options: Any) -> AsyncIterator[Connection]:
-        """A connection to the server that flags, environment or context name. Raises `Failure`."""
+    async def jetstream(self) -> AsyncIterator[JetStream]:
+        """JetStream of the server in the settings; `js.connection` is the connection. Raises `Failure`."""
         import jetspark  # noqa: PLC0415 - loaded when it is used
 
         out = self.out
-        ask = out.ask_secret if out.interactive else None
-        given = {
-            "name": "jetspark-cli",
-            "on_disconnected": lambda error: out.warn(f"connection lost, reconnecting: {error}"),
-            "on_reconnected": lambda: out.warn("connected again"),
-            "on_slow_consumer": lambda error: out.warn(str(error)),
-            **self.settings.connect_options(ask),
-            **options,
-        }
-        servers = given.pop("servers")
+        options = self.settings.connect_options(out.ask_secret if out.interactive else None)
+        servers = options.pop("servers")
         with ExitStack() as stack:
             if self.settings.trace:
-                from jetspark.cli.ui.trace import protocol_shown  # noqa: PLC0415
+                from jetspark.cli.ui.trace import show_protocol  # noqa: PLC0415
 
-                stack.enter_context(protocol_shown())
+                stack.enter_context(show_protocol())
             try:
-                nc = await jetspark.connect(servers, **given)
+                nc = await jetspark.connect(
+                    servers,
+                    name="jetspark-cli",
+                    on_disconnected=lambda error: out.warn(f"connection lost, reconnecting: {error}"),
+                    on_reconnected=lambda: out.warn("reconnected"),
+                    on_slow_consumer=lambda error: out.warn(str(error)),
+                    **options,
+                )
             except (AuthorizationError, UsageError, TLSError):
                 raise
             except Error as error:
                 raise Failure(str(error.args[0]), CONNECT, Exit.UNREACHABLE) from error
             try:
-                yield nc
+                yield nc.jetstream(**self.settings.jetstream_options())
             finally:
-                # Consumers that were let go of in this turn are deleted in the next one, if there is one.
+                # Ordered consumers that were just closed are deleted in the next turn of the loop.
                 await asyncio.sleep(0)
                 await nc.close()
-
-    @asynccontextmanager
-    async def jetstream(self) -> AsyncIterator[JetStream]:
-        """JetStream through such a connection."""
-        async with self.connection() as nc:
-            yield nc.jetstream(**self.settings.jetstream_options())
 
 
 def group(help: str) -> typer.Typer:
     """A group of commands."""
     app = typer.Typer(help=help, no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
-    app.callback()(_nothing)  # With it, a group of one command stays a group.
+    app.callback()(_nothing)  # Without a callback, typer turns a group of one command into a command.
     return app
 
 
 def single() -> typer.Typer:
-    """The place of one command that has no others beside it."""
+    """A command that is not in a group."""
     return typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
 def _nothing() -> None:
-    """Nothing is done before the command."""
+    """A callback that does nothing."""
 
 
 def command(
@@ -104,8 +95,8 @@ def command(
 ) -> Callable[[_Function], _Function]:
     """Register a function as the command `name`.
 
-    `examples` are lines of shell, shown below the help. What `options` adds is handed to the function as one
-    dict, `given`, in which those that were not given are None.
+    `examples` are shell lines, shown below the help. The values of `options` are passed to the function as
+    one dict, `given`, with None for those that were not given; errors of the library name their flags.
     """
 
     def register(function: _Function) -> _Function:
@@ -122,7 +113,12 @@ def command(
             before = ctx.find_object(Settings) or Settings()
             if options is not None:
                 arguments["given"] = {option: arguments.pop(option) for option in options}
-            _execute(function, Run(settings.over(before)), arguments)
+            try:
+                _execute(function, Run(settings.over(before)), arguments)
+            except UsageError as error:
+                if options is None:
+                    raise
+                raise Failure(name_flags(str(error.args[0]), options), error.hint, Exit.USAGE) from error
 
         wrapper.__doc__ = function.__doc__
         take_options(wrapper, [*own, *as_parameters(options or {}), *as_parameters(COMMON)])
@@ -141,7 +137,7 @@ def _execute(function: Callable[..., Any], run: Run, arguments: dict[str, Any]) 
     try:
         with _without_log():
             if inspect.iscoroutinefunction(function):
-                asyncio.run(_cancelled_by_sigterm(function(run, **arguments)))
+                asyncio.run(cancelled_by_sigterm(function(run, **arguments)))
             else:
                 function(run, **arguments)
         sys.stdout.flush()
@@ -154,7 +150,7 @@ def _execute(function: Callable[..., Any], run: Run, arguments: dict[str, Any]) 
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """What the library logs is raised, or said here in other words."""
+    """Silence the log of the library: commands report its errors themselves."""
     logger = logging.getLogger("jetspark")
     was, logger.disabled = logger.disabled, True
     try:
@@ -163,33 +159,8 @@ def _without_log() -> Iterator[None]:
         logger.disabled = was
 
 
-async def _cancelled_by_sigterm(work: Coroutine[Any, Any, None]) -> None:
-    """Let SIGTERM end the work as Ctrl-C does."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    terminated = False
-
-    def terminate() -> None:
-        nonlocal terminated
-        terminated = True
-        task.cancel()
-
-    watched = threading.current_thread() is threading.main_thread()
-    if watched:
-        loop.add_signal_handler(signal.SIGTERM, terminate)
-    try:
-        await work
-    except asyncio.CancelledError:
-        if terminated:
-            raise typer.Exit(Exit.TERMINATED) from None
-        raise
-    finally:
-        if watched:
-            loop.remove_signal_handler(signal.SIGTERM)
-
-
 def _forget_stdout() -> None:
-    """Nobody reads: let the interpreter's own flush at the end go nowhere, instead of complaining."""
+    """Redirect stdout to null: its reader is gone, and the interpreter flushes it at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

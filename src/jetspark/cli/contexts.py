@@ -1,7 +1,7 @@
-"""Contexts of the `nats` CLI: named settings of a connection, one JSON file each. Read, never written.
+"""Contexts of the `nats` CLI: named connection settings, one JSON file each. Read, never written.
 
 They are in `nats/context/<name>.json` under `XDG_CONFIG_HOME`, by default `~/.config`; `nats/context.txt`
-names the one that is selected.
+holds the name of the selected one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from jetspark.cli.ui.failure import Exit, Failure
 
 __all__ = ["Context", "load", "names", "selected"]
 
-_HINT: Final = "`nats context ls`, or the files in {directory}, show what there is"
+_HINT: Final = "`nats context ls` lists the contexts; they are files in {directory}"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says. Fields that only the `nats` CLI needs are left out."""
+    """The contents of a context file. Fields that only the `nats` CLI uses are left out."""
 
     description: str = ""
     url: str = ""
@@ -41,7 +41,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     tls_first: bool = False
 
     def __repr__(self) -> str:
-        return f"<Context {self.description or self.url!r}>"  # without what is secret
+        return f"<Context {self.description or self.url!r}>"  # without secrets
 
 
 def _directory() -> Path:
@@ -50,12 +50,12 @@ def _directory() -> Path:
 
 
 def names() -> list[str]:
-    """All contexts."""
+    """The names of all contexts."""
     return sorted(path.stem for path in (_directory() / "context").glob("*.json"))
 
 
 def selected() -> str | None:
-    """The name in context.txt, if there is one."""
+    """The name in context.txt, if any."""
     try:
         return (_directory() / "context.txt").read_text(encoding="utf-8").strip() or None
     except OSError:
@@ -63,27 +63,27 @@ def selected() -> str | None:
 
 
 def load(name: str) -> Context:
-    """Read a context. Raises `Failure` when there is none of this name, or it cannot be read."""
+    """Read a context. Raises `Failure` if it does not exist or cannot be read."""
     directory = _directory() / "context"
-    # The name is that of a file here, and must not lead elsewhere.
+    # The name becomes a file name, and must not lead out of the directory.
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
-        raise Failure(f"{name!r} is no name of a context", code=Exit.USAGE)
+        raise Failure(f"{name!r} is not a valid context name", code=Exit.USAGE)
     path = directory / f"{name}.json"
     try:
         context = msgspec.json.decode(path.read_bytes(), type=Context)
     except FileNotFoundError:
         hint = _HINT.format(directory=directory)
-        raise Failure(f"there is no context {name!r}", hint, Exit.USAGE) from None
+        raise Failure(f"context {name!r} not found", hint, Exit.USAGE) from None
     except OSError as error:
         raise Failure(f"context {name!r}: {path}: {error.strerror}", code=Exit.USAGE) from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         # The error would quote the file, which may hold a secret.
-        raise Failure(f"context {name!r}: {path} is not the JSON of a context", code=Exit.USAGE) from None
+        raise Failure(f"context {name!r}: {path} is not a valid context file", code=Exit.USAGE) from None
     for field in ("nsc", "socks_proxy", "user_jwt"):
         if getattr(context, field):
             raise Failure(
                 f"context {name!r} uses {field}, which jetspark does not support",
-                "Use a credentials file, creds, in its place",
+                "Use a credentials file (creds) instead",
                 Exit.USAGE,
             )
     return context

@@ -1,7 +1,7 @@
-"""The program: the tree of commands, and how everything ends.
+"""The entry point: the list of commands, and how every run ends.
 
-`TREE` is the whole tree. A module is imported when its command runs: `jetspark --help` and completion load
-none of them. To hang in a command, write a module with `app`, a `typer.Typer`, and give it a row.
+A command is imported when it runs: `jetspark --help` and completion import none. To add a command, write
+`commands/<name>.py` with an `app`, a `typer.Typer`, and add it to `TREE`.
 """
 
 from __future__ import annotations
@@ -16,87 +16,63 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from jetspark._version import __version__
-from jetspark.cli.args.signatures import as_parameters, take_options
+from jetspark.cli.args.table import as_parameters, take_options
 from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.ui.failure import Exit, Failure, describe
 from jetspark.cli.ui.output import buffer_stdout
 
-__all__ = ["TREE", "Row", "main"]
+__all__ = ["TREE", "Entry", "main"]
 
 
-class Row(NamedTuple):
-    """A command of the tree."""
+class Entry(NamedTuple):
+    """A command in the list."""
 
+    #: Also the name of its module in `jetspark.cli.commands`, with `_` for `-`.
     name: str
-    #: Where it is: a module with `app`, which is the command itself or the group of those below it.
-    module: str
     help: str
+    #: The heading in `jetspark --help`.
     panel: str
 
 
-_MANAGE: Final = "Manage"
-_MESSAGES: Final = "Messages"
-_LOGS: Final = "Logs"
-_OPERATE: Final = "Operate"
-
 TREE: Final = (
-    Row("stream", "jetspark.cli.commands.stream", "Streams: add, ls, info, get, purge, edit, rm.", _MANAGE),
-    Row(
-        "consumer",
-        "jetspark.cli.commands.consumer",
-        "Consumers: add, ls, info, next, pause, resume, rm.",
-        _MANAGE,
-    ),
-    Row("pub", "jetspark.cli.commands.pub", "Publish messages.", _MESSAGES),
-    Row("sub", "jetspark.cli.commands.sub", "Read messages of a subject or a stream.", _MESSAGES),
-    Row(
-        "dead-letters",
-        "jetspark.cli.commands.dead_letters",
-        "What consumers gave up: ls, show, replay.",
-        _MESSAGES,
-    ),
-    Row(
-        "export",
-        "jetspark.cli.commands.export",
-        "Write a stream to a file: JSON lines or Parquet.",
-        _MESSAGES,
-    ),
-    Row("ship", "jetspark.cli.commands.ship", "Follow log files, or stdin, and ship their lines.", _LOGS),
-    Row(
-        "consume-logs",
-        "jetspark.cli.commands.consume_logs",
-        "Write the lines of each host to its file.",
-        _LOGS,
-    ),
-    Row("pause", "jetspark.cli.commands.pause", "The stop button: shippers and consumers pause.", _LOGS),
-    Row("resume", "jetspark.cli.commands.resume", "Let what was paused go on.", _LOGS),
-    Row("pipeline", "jetspark.cli.commands.pipeline", "The Spark job for logs: check, explain, run.", _LOGS),
-    Row("demo", "jetspark.cli.commands.demo", "The whole log pipeline, for about a minute.", _LOGS),
-    Row("events", "jetspark.cli.commands.events", "Watch what JetStream tells about itself.", _OPERATE),
-    Row("server", "jetspark.cli.commands.server", "Run a server.", _OPERATE),
-    Row("bench", "jetspark.cli.commands.bench", "Measure a server: pub, fetch, latency.", _OPERATE),
-    Row("doctor", "jetspark.cli.commands.doctor", "Find out what is wrong.", _OPERATE),
+    Entry("stream", "Manage streams: add, ls, info, get, purge, edit, rm.", "Manage"),
+    Entry("consumer", "Manage consumers: add, ls, info, next, pause, resume, rm.", "Manage"),
+    Entry("pub", "Publish messages.", "Messages"),
+    Entry("sub", "Read messages from a subject or a stream.", "Messages"),
+    Entry("dead-letters", "Messages that consumers gave up: ls, show, replay.", "Messages"),
+    Entry("export", "Write a stream to a file, as JSON lines or Parquet.", "Messages"),
+    Entry("ship", "Follow log files or stdin, and publish their lines.", "Logs"),
+    Entry("consume-logs", "Write the log lines of each host to a file.", "Logs"),
+    Entry("pause", "Pause shippers and consumers, or show what is paused.", "Logs"),
+    Entry("resume", "Resume paused shippers and consumers.", "Logs"),
+    Entry("pipeline", "The Spark job for logs: check, explain, run.", "Logs"),
+    Entry("demo", "Run the whole log pipeline for about a minute.", "Logs"),
+    Entry("events", "Watch the advisories of JetStream.", "Operate"),
+    Entry("server", "Run a nats-server.", "Operate"),
+    Entry("bench", "Benchmark a server: pub, fetch, latency.", "Operate"),
+    Entry("doctor", "Check the server and this machine for problems.", "Operate"),
 )
 
 _EPILOG: Final = (
-    "Connects to NATS_URL, or as the selected context of the nats CLI says. "
-    "`jetspark COMMAND --help` shows the options and examples of a command."
+    "Connects to the server in NATS_URL, or in the selected context of the nats CLI. "
+    "`jetspark COMMAND --help` shows options and examples."
 )
 
 
 class _Tree(TyperGroup):
-    """The commands by name and help alone, until one of them runs."""
+    """Knows the commands by name and help, and imports the one that runs."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, stub, rest = super().resolve_command(ctx, args)
-        row = next((row for row in TREE if row.name == name), None)
-        return (name, stub, rest) if row is None else (name, load(row), rest)
+        known = any(entry.name == name for entry in TREE)
+        return (name, load(str(name)) if known else stub, rest)
 
 
-def load(row: Row) -> Any:
-    """The command of a row, with its module."""
-    loaded = typer.main.get_command(importlib.import_module(row.module).app)
-    loaded.name = row.name
+def load(name: str) -> Any:
+    """Import a command."""
+    module = importlib.import_module(f"jetspark.cli.commands.{name.replace('-', '_')}")
+    loaded = typer.main.get_command(module.app)
+    loaded.name = name
     return loaded
 
 
@@ -127,13 +103,13 @@ def _root() -> Any:
     root = typer.main.get_command(app)
     if TYPE_CHECKING:
         assert isinstance(root, TyperGroup)
-    for row in TREE:
-        root.add_command(TyperCommand(row.name, help=row.help, rich_help_panel=row.panel))
+    for entry in TREE:
+        root.add_command(TyperCommand(entry.name, help=entry.help, rich_help_panel=entry.panel))
     return root
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, by default that of the process. Returns the exit code."""
+    """Run a command line, by default that of the process, and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     buffer_stdout()
     try:
@@ -155,13 +131,13 @@ def _end_usage(error: Any) -> int:
     ctx = getattr(error, "ctx", None)
     command = ctx.command_path if ctx is not None else "jetspark"
     message = error.format_message()
-    return _end(*describe(Failure(message, f"`{command} --help` shows how", Exit.USAGE)))
+    return _end(*describe(Failure(message, f"See `{command} --help`", Exit.USAGE)))
 
 
 def _end(line: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        pass  # Nobody reads it. What went wrong is still worth telling.
+        pass  # The reader of stdout is gone; the error still goes to stderr.
     sys.stderr.write(f"jetspark: {line}\n")
     return code

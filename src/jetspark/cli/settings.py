@@ -1,8 +1,8 @@
-"""How to connect: what flags, environment and context say together.
+"""The common options of every command, and how to connect: flags, environment and context combined.
 
-For each setting a flag wins over the environment, and that over the context. Credentials are taken whole
-from the first of them that has any: one server wants one kind. Secrets come from the environment, a context,
-a file or a prompt, never from the command line, where everybody on the machine could read them.
+For each setting a flag wins over the environment, and the environment over the context. Credentials are
+taken as a whole from the first source that has any. Secrets come from the environment, a context, a file or
+a prompt, never from a flag: every user of the machine can read the arguments of a process.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
-import typer
-
+from jetspark.cli.args.parameters import option, parser
+from jetspark.cli.args.table import Options
 from jetspark.cli.args.units import duration
 from jetspark.cli.ui.failure import Exit, Failure
 
@@ -28,142 +28,68 @@ _CONNECTION: Final = "Connection"
 _GENERAL: Final = "General"
 
 
-def _option(*flags: str, help: str, panel: str = _CONNECTION, **more: Any) -> Any:
-    return typer.Option(*flags, help=help, rich_help_panel=panel, show_default=False, **more)
-
-
-def _duration(text: str) -> float:
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+def _setting(kind: Any, *flags: str, help: str, panel: str = _CONNECTION, **more: Any) -> tuple[Any, object]:
+    """A row of the table: a switch, or an option that is None unless it was given."""
+    annotation, default = (bool, False) if kind is bool else (kind | None, None)
+    return Annotated[annotation, option(*flags, help=help, rich_help_panel=panel, **more)], default
 
 
 def _context_names(incomplete: str) -> list[str]:
-    from jetspark.cli.contexts import names  # noqa: PLC0415 - `jetspark --help` needs none
+    from jetspark.cli.contexts import names  # noqa: PLC0415 - not needed by `jetspark --help`
 
     return [name for name in names() if name.startswith(incomplete)]
 
 
 #: The options that every command has, by the names of the fields of `Settings`.
-COMMON: Final[dict[str, tuple[Any, object]]] = {
-    "json": (
-        Annotated[bool, _option("--json", "-j", panel=_GENERAL, help="Print JSON, with stable fields.")],
-        False,
+COMMON: Final[Options] = {
+    "json": _setting(bool, "--json", "-j", panel=_GENERAL, help="Print JSON, with stable fields."),
+    "trace": _setting(bool, "--trace", panel=_GENERAL, help="Print the protocol to stderr."),
+    "timeout": _setting(
+        float,
+        "--timeout",
+        parser=parser(duration),
+        metavar="DURATION",
+        help="Timeout of a request (5s). [NATS_TIMEOUT]",
     ),
-    "trace": (
-        Annotated[bool, _option("--trace", panel=_GENERAL, help="Show the protocol, on stderr.")],
-        False,
+    "server": _setting(
+        str, "--server", "-s", metavar="URL", help="Server URLs, separated by commas. [NATS_URL]"
     ),
-    "timeout": (
-        Annotated[
-            float | None,
-            _option(
-                "--timeout",
-                parser=_duration,
-                metavar="DURATION",
-                help="How long a call may take, 5s by default. [NATS_TIMEOUT]",
-            ),
-        ],
-        None,
+    "context": _setting(
+        str,
+        "--context",
+        metavar="NAME",
+        autocompletion=_context_names,
+        help="Context of the nats CLI to use instead of the selected one. [NATS_CONTEXT]",
     ),
-    "server": (
-        Annotated[
-            str | None, _option("--server", "-s", metavar="URL", help="Servers, with commas. [NATS_URL]")
-        ],
-        None,
+    "user": _setting(
+        str,
+        "--user",
+        metavar="NAME",
+        help="User name; the password comes from NATS_PASSWORD or a prompt. [NATS_USER]",
     ),
-    "context": (
-        Annotated[
-            str | None,
-            _option(
-                "--context",
-                metavar="NAME",
-                autocompletion=_context_names,
-                help="A context of the nats CLI, instead of the selected one. [NATS_CONTEXT]",
-            ),
-        ],
-        None,
+    "password_file": _setting(
+        Path, "--password-file", metavar="FILE", help="File with the password of --user."
     ),
-    "user": (
-        Annotated[
-            str | None,
-            _option(
-                "--user", metavar="NAME", help="User; the password is NATS_PASSWORD, or asked. [NATS_USER]"
-            ),
-        ],
-        None,
+    "token_file": _setting(Path, "--token-file", metavar="FILE", help="File with a token. [NATS_TOKEN]"),
+    "creds": _setting(Path, "--creds", metavar="FILE", help="Credentials file with a JWT. [NATS_CREDS]"),
+    "nkey": _setting(Path, "--nkey", metavar="FILE", help="File with an nkey seed. [NATS_NKEY]"),
+    "tlsca": _setting(Path, "--tlsca", metavar="FILE", help="Trusted CA certificates. [NATS_CA]"),
+    "tlscert": _setting(Path, "--tlscert", metavar="FILE", help="Client certificate. [NATS_CERT]"),
+    "tlskey": _setting(Path, "--tlskey", metavar="FILE", help="Key of the client certificate. [NATS_KEY]"),
+    "tlsfirst": _setting(bool, "--tlsfirst", help="Start TLS before the server sends anything."),
+    "js_domain": _setting(str, "--js-domain", metavar="NAME", help="JetStream domain. [NATS_JS_DOMAIN]"),
+    "js_api_prefix": _setting(
+        str, "--js-api-prefix", metavar="PREFIX", help="Subject prefix used in place of $JS.API."
     ),
-    "password_file": (
-        Annotated[
-            Path | None,
-            _option("--password-file", metavar="FILE", help="A file with the password of --user."),
-        ],
-        None,
-    ),
-    "token_file": (
-        Annotated[
-            Path | None, _option("--token-file", metavar="FILE", help="A file with a token; or NATS_TOKEN.")
-        ],
-        None,
-    ),
-    "creds": (
-        Annotated[
-            Path | None,
-            _option("--creds", metavar="FILE", help="JWT credentials, a .creds file. [NATS_CREDS]"),
-        ],
-        None,
-    ),
-    "nkey": (
-        Annotated[Path | None, _option("--nkey", metavar="FILE", help="The seed of an nkey. [NATS_NKEY]")],
-        None,
-    ),
-    "tlsca": (
-        Annotated[
-            Path | None, _option("--tlsca", metavar="FILE", help="Certificates that are trusted. [NATS_CA]")
-        ],
-        None,
-    ),
-    "tlscert": (
-        Annotated[
-            Path | None, _option("--tlscert", metavar="FILE", help="Certificate of the client. [NATS_CERT]")
-        ],
-        None,
-    ),
-    "tlskey": (
-        Annotated[Path | None, _option("--tlskey", metavar="FILE", help="The key of it. [NATS_KEY]")],
-        None,
-    ),
-    "tlsfirst": (
-        Annotated[bool, _option("--tlsfirst", help="Encrypt before the server says anything.")],
-        False,
-    ),
-    "js_domain": (
-        Annotated[
-            str | None, _option("--js-domain", metavar="NAME", help="JetStream domain. [NATS_JS_DOMAIN]")
-        ],
-        None,
-    ),
-    "js_api_prefix": (
-        Annotated[
-            str | None,
-            _option("--js-api-prefix", metavar="PREFIX", help="What replaces $JS.API for this account."),
-        ],
-        None,
-    ),
-    "inbox_prefix": (
-        Annotated[
-            str | None,
-            _option("--inbox-prefix", metavar="PREFIX", help="What replaces _INBOX for this account."),
-        ],
-        None,
+    "inbox_prefix": _setting(
+        str, "--inbox-prefix", metavar="PREFIX", help="Subject prefix used in place of _INBOX."
     ),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The common options of one run, as they were given. `connect_options` finds out the rest."""
+    """The common options as they were given. `connect_options` adds the environment and the context."""
 
     json: bool = False
     trace: bool = False
@@ -184,13 +110,13 @@ class Settings:
     inbox_prefix: str | None = None
 
     def over(self, other: Settings) -> Settings:
-        """These settings, and those of `other` where these say nothing."""
+        """These settings, and those of `other` where these have none."""
         given = {name: value for name in COMMON if (value := getattr(self, name))}
         return dataclasses.replace(other, **given)
 
     @property
     def seconds(self) -> float:
-        """How long a call may take."""
+        """The timeout of a request."""
         if self.timeout:
             return self.timeout
         if text := os.environ.get("NATS_TIMEOUT"):
@@ -201,8 +127,8 @@ class Settings:
         return 5.0
 
     def chosen_context(self) -> tuple[str | None, Context]:
-        """The context that counts, and its name; an empty one when there is none."""
-        from jetspark.cli import contexts  # noqa: PLC0415 - `jetspark --help` needs none
+        """The context in use and its name; an empty context if there is none."""
+        from jetspark.cli import contexts  # noqa: PLC0415 - not needed by `jetspark --help`
 
         name = self.context or os.environ.get("NATS_CONTEXT") or contexts.selected()
         return name, contexts.load(name) if name else contexts.Context()
@@ -210,7 +136,7 @@ class Settings:
     def connect_options(self, ask_password: Callable[[str], str] | None) -> dict[str, Any]:
         """The arguments of `jetspark.connect`, `servers` among them. Raises `Failure`.
 
-        `ask_password` asks for the password of a user; None where nobody can be asked.
+        `ask_password` asks for the password of a user; None without a terminal.
         """
         _, context = self.chosen_context()
         options: dict[str, Any] = {
@@ -241,15 +167,15 @@ class Settings:
             for url in self.server.split(","):
                 if "@" in urlsplit(url if "://" in url else f"nats://{url}").netloc:
                     raise Failure(
-                        "--server has credentials in it, which everybody on this machine can read",
-                        "Give the URL with them as NATS_URL, or use --user, --creds or --context",
+                        "--server contains credentials, which every user of this machine can read",
+                        "Put the URL into NATS_URL, or use --user, --creds or --context",
                         Exit.USAGE,
                     )
             return self.server
         return os.environ.get("NATS_URL") or context.url or "nats://127.0.0.1:4222"
 
     def _credentials(self, context: Context, ask_password: Callable[[str], str] | None) -> dict[str, Any]:
-        """From the flags, else the environment, else the context."""
+        """The credentials of the flags, else of the environment, else of the context."""
         environment = os.environ
         sources: tuple[dict[str, Any], ...] = (
             {
@@ -304,5 +230,5 @@ def _secret(path: Path, flag: str) -> str:
     try:
         return path.expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = error.strerror if isinstance(error, OSError) else "not valid UTF-8"
         raise Failure(f"{flag}: cannot read {path}: {reason}", code=Exit.USAGE) from None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jetspark.cli.args import units
 from jetspark.cli.args.template import Template, Verbatim
-from jetspark.cli.ui.escape import in_json, on_a_line, payload
+from jetspark.cli.ui.escape import escape_json, escape_line, escape_payload
 from jetspark.cli.ui.failure import Failure, describe
 
 UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -60,7 +60,7 @@ def test_a_size_is_read(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MB", "-1", "10 apples", "1e3"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         units.size(text)
 
 
@@ -86,17 +86,17 @@ def test_a_moment_is_a_time_or_so_long_ago() -> None:
 
 @given(st.text(), st.binary())
 def test_nothing_unsafe_reaches_a_terminal(text: str, data: bytes) -> None:
-    assert UNSAFE.search(on_a_line(text)) is None
-    assert UNSAFE.search(payload(data).replace("\n", "").replace("\t", "")) is None
-    document = in_json(json.dumps(text, ensure_ascii=False))
+    assert UNSAFE.search(escape_line(text)) is None
+    assert UNSAFE.search(escape_payload(data).replace("\n", "").replace("\t", "")) is None
+    document = escape_json(json.dumps(text, ensure_ascii=False))
     assert UNSAFE.search(document) is None
     assert json.loads(document) == text
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
 def test_plain_text_stays_as_it_is(text: str) -> None:
-    assert on_a_line(text) == text
-    assert payload(text.encode()) == text
+    assert escape_line(text) == text
+    assert escape_payload(text.encode()) == text
     assert Verbatim(text).render(7) == text
 
 

@@ -86,13 +86,13 @@ def test_an_ephemeral_consumer_needs_no_name(cli: Cli, stream: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["c", "--ack", "maybe"], "'maybe' is none of explicit, all, none"),
-        (["c", "--deliver", "sometime"], "'sometime' is none of all, new, last"),
-        (["c", "--backoff", "1s,x"], "'x' is no duration"),
-        (["c", "--pull", "--target", "x"], "it excludes --target"),
-        (["c", "--flow-control"], "flow_control True is only for push consumers"),
+        (["c", "--ack", "maybe"], "'maybe' is not one of explicit, all, none"),
+        (["c", "--deliver", "sometime"], "'sometime' is not a start position; write all, new, last"),
+        (["c", "--backoff", "1s,x"], "'x' is not a duration"),
+        (["c", "--pull", "--target", "x"], "--pull and --target exclude each other"),
+        (["c", "--flow-control"], "--flow-control=True is only for push consumers"),
         (["bad.name"], "durable_name 'bad.name' is not valid"),
-        ([], "names are missing"),
+        ([], "missing STREAM or CONSUMER"),
     ],
 )
 def test_add_says_what_is_wrong(cli: Cli, stream: str, arguments: list[str], complaint: str) -> None:
@@ -144,7 +144,7 @@ def test_pause_and_resume(cli: Cli, stream: str, consumer: str) -> None:
     assert "Paused: for " in cli("consumer", "info", stream, consumer).out
     paused = cli.json("consumer", "pause", stream, consumer, "2099-01-01T00:00:00Z")
     assert (paused["paused"], paused["pause_until"]) == (True, "2099-01-01T00:00:00Z")
-    assert cli("consumer", "resume", stream, consumer).out == f"Consumer {stream} > {consumer} goes on\n"
+    assert cli("consumer", "resume", stream, consumer).out == f"Consumer {stream} > {consumer} is resumed\n"
     assert cli.json("consumer", "info", stream, consumer)["paused"] is False
     assert "neither a duration" in cli.fails("consumer", "pause", stream, consumer, "later", code=2)
 

@@ -96,7 +96,7 @@ class TestDeadLetters:
         found = {int(row.split()[0]): row for row in rows}
         assert "max_deliveries" in found[1]
         assert "workq.jobs" in found[1]
-        assert "gone from the stream" in found[3]
+        assert "deleted from the stream" in found[3]
         records = cli.json("dead-letters", "ls", "WQ", "WORK", "--since", "1h")
         assert {record["sequence"]: record["kind"] for record in records} == {
             1: "max_deliveries",
@@ -120,14 +120,14 @@ class TestDeadLetters:
         assert "Kind: max_deliveries" in text
         assert "Item: WQ#1 received" in text
         assert '{"job":"1"}' in text
-        assert "is gone from the stream" in cli("dead-letters", "show", "WQ", "WORK", 3).out
+        assert "was deleted from the stream" in cli("dead-letters", "show", "WQ", "WORK", 3).out
         assert cli.json("dead-letters", "show", "WQ", "WORK", 1)["deliveries"] == 1
         line = cli.fails("dead-letters", "show", "WQ", "WORK", 2, code=4)
         assert "has no dead letter 2" in line
 
     def test_replay_publishes_it_again_once(self, cli: Cli) -> None:
         assert cli("dead-letters", "replay", "WQ", "WORK", 1).out == "WQ#1 -> WQ#4\n"
-        assert cli("dead-letters", "replay", "WQ", "WORK", 1).out == "WQ#1 -> WQ#4, which it had already\n"
+        assert cli("dead-letters", "replay", "WQ", "WORK", 1).out == "WQ#1 -> WQ#4 (already stored)\n"
         record = cli.json("stream", "get", "WQ", 4)
         assert (record["subject"], record["data"]) == ("workq.jobs", '{"job":"1"}')
         assert record["headers"]["Team"] == ["a"]
@@ -154,7 +154,7 @@ class TestDeadLetters:
         assert "no message found" in cli.fails("stream", "get", "WQ", 1, code=4)
 
     def test_replay_wants_to_know_which(self, cli: Cli) -> None:
-        assert "give sequences or --all" in cli.fails("dead-letters", "replay", "WQ", "WORK", code=2)
+        assert "give either sequences or --all" in cli.fails("dead-letters", "replay", "WQ", "WORK", code=2)
         assert "has no dead letter 2, 9" in cli.fails("dead-letters", "replay", "WQ", "WORK", 9, 2, 1, code=4)
 
     def test_follow_goes_on_with_those_to_come(

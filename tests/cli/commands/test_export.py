@@ -122,11 +122,11 @@ def test_a_file_that_is_there_is_replaced_only_when_it_is_meant(
     ("arguments", "complaint"),
     [
         (["--format", "parquet"], "Parquet cannot go to stdout"),
-        (["--format", "csv"], "'csv' is none of jsonl, parquet"),
-        (["-o", "/no/such/directory/x.jsonl"], "there is no directory /no/such/directory"),
-        (["-o", "/"], "is no file"),
+        (["--format", "csv"], "'csv' is not one of jsonl, parquet"),
+        (["-o", "/no/such/directory/x.jsonl"], "directory /no/such/directory does not exist"),
+        (["-o", "/"], "is not a regular file"),
         (["--start-sequence", "1", "--since", "1h"], "exclude each other"),
-        (["--since", "yesterday"], "'yesterday' is no time"),
+        (["--since", "yesterday"], "'yesterday' is not a time"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cli: Cli, stream: str, arguments: list[str], complaint: str) -> None:

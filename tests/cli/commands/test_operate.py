@@ -55,7 +55,7 @@ def test_a_server_that_cannot_start_says_why(
     cli: Cli, shared_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = cli.fails("server", "run", "--port", shared_server.port, code=1)
-    assert line.startswith(f"jetspark: port {shared_server.port} is in use. Take another with --port")
+    assert line.startswith(f"jetspark: port {shared_server.port} is in use. Use another --port")
     assert "name must match" in cli.fails("server", "run", "--port", 0, "--name", "a b", code=2)
     monkeypatch.setenv("JETSPARK_NATS_SERVER", "/no/such/nats-server")
     assert "not an executable" in cli.fails("server", "run", "--port", 0, code=1)
@@ -92,7 +92,7 @@ def test_bench_measures_and_leaves_nothing_behind(
     assert set(figures) == {"bench", "messages", "size", "ack", "delivery"}
     assert figures["ack"]["min"] <= figures["ack"]["p99"] <= figures["ack"]["max"]
     assert cli.json("stream", "ls", "--names") == []
-    assert "'lots' is no whole number" in cli.fails("bench", "pub", "--msgs", "lots", code=2)
+    assert "'lots' is not a whole number" in cli.fails("bench", "pub", "--msgs", "lots", code=2)
 
 
 def test_doctor_finds_a_healthy_server(cli: Cli) -> None:
@@ -130,7 +130,7 @@ def test_doctor_warns_of_an_old_java_and_a_missing_one(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = next(check for check in cli.json("doctor") if check["name"] == "Java")
     assert (found["status"], found["detail"]) == ("warn", f"11.0.2 ({java})")
-    assert "Java 17 or newer" in found["advice"]
+    assert "Java 17 or later" in found["advice"]
     java.unlink()
     found = next(check for check in cli.json("doctor") if check["name"] == "Java")
     assert found["status"] == "warn"

@@ -34,7 +34,7 @@ def test_many_are_published_with_templates_filled_in(cli: Cli, stream: str) -> N
         *("-H", "Number:{{Count}}", "-H", "Number:twice", "--msg-id", "id-{{Count}}", "--window", 7),
     )
     assert re.fullmatch(
-        rf"Published 300 messages, \S+ KiB, stored as {stream}#1-300, in \S+ s: \S+ a second\n", result.out
+        rf"Published 300 messages, \S+ KiB, stored as {stream}#1-300, in \S+ s: \S+ messages/s\n", result.out
     )
     record = cli.json("stream", "get", stream, 300)
     assert record["subject"] == f"{low}.300"
@@ -86,7 +86,7 @@ def test_templates_can_be_switched_off(cli: Cli, stream: str) -> None:
     cli("pub", f"{stream.lower()}.a", "{{Nonsense}}", "--no-templates")
     assert bodies(cli, stream) == ["{{Nonsense}}"]
     line = cli.fails("pub", f"{stream.lower()}.a", "{{Nonsense}}", code=2)
-    assert "the template '{{Nonsense}}' is unknown; there are Count, ID" in line
+    assert "unknown template '{{Nonsense}}'; known are Count, ID" in line
 
 
 def test_without_jetstream_nobody_acknowledges(process: Callable[..., Process], cli: Cli, name: str) -> None:
@@ -115,11 +115,11 @@ def test_a_subject_without_a_stream_is_an_error_with_two_ways_out(cli: Cli, name
     [
         (["a b", "x"], "subject 'a b' is not valid"),
         (["a", "x", "--count", "0"], "--count must be at least 1"),
-        (["a", "x", "--count", "some"], "'some' is no whole number"),
-        (["a", "x", "--size", "big"], "'big' is no size"),
+        (["a", "x", "--count", "some"], "'some' is not a whole number"),
+        (["a", "x", "--size", "big"], "'big' is not a size"),
         (["a", "x", "-H", "no-colon"], "'no-colon' is not NAME:VALUE"),
         (["a", "x", "-H", "bad name:x"], "the name 'bad name' is not valid"),
-        (["a", "x", "--lines"], "--lines takes the messages from stdin"),
+        (["a", "x", "--lines"], "--lines reads the messages from stdin"),
         (["a", "x", "--reply", "r"], "--reply needs --core"),
         ([], "Missing argument 'SUBJECT'"),
     ],
@@ -135,5 +135,5 @@ def test_what_is_too_large_is_refused_before_it_is_sent(cli: Cli, stream: str) -
 def test_a_stream_that_refuses_says_why(cli: Cli, name: str) -> None:
     cli("stream", "add", name, "--subjects", name, "--max-msgs", "2", "--discard", "new")
     line = cli.fails("pub", name, "x", "--count", 5, code=1)
-    assert re.match(r"jetspark: \d messages are not stored: .*maximum messages exceeded", line)
+    assert re.match(r"jetspark: \d messages were not stored: .*maximum messages exceeded", line)
     assert "maximum messages exceeded" in cli.fails("pub", name, "x", code=1)

@@ -62,20 +62,20 @@ def test_add_twice_with_another_configuration_is_refused_with_a_way_out(cli: Cli
 
 
 def test_add_without_a_name_and_without_a_terminal_is_an_error(cli: Cli) -> None:
-    assert "the name is missing" in cli.fails("stream", "add", "--subjects", "x", code=2)
+    assert "missing STREAM" in cli.fails("stream", "add", "--subjects", "x", code=2)
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--max-age", "soon"], "'soon' is no duration; write it like 30s, 10m"),
-        (["--max-bytes", "10XB"], "'10XB' is no size"),
-        (["--storage", "tape"], "'tape' is none of file, memory"),
-        (["--max-msgs", "many"], "'many' is no whole number"),
+        (["--max-age", "soon"], "'soon' is not a duration; write it like 30s, 10m"),
+        (["--max-bytes", "10XB"], "'10XB' is not a size"),
+        (["--storage", "tape"], "'tape' is not one of file, memory"),
+        (["--max-msgs", "many"], "'many' is not a whole number"),
         (["--metadata", "novalue"], "'novalue' is not NAME=VALUE"),
-        (["--max-age", "10ms"], "max_age 0.01 is neither 0 nor at least 0.1 seconds"),
+        (["--max-age", "10ms"], "--max-age=0.01 is neither 0 nor at least 0.1 seconds"),
         (["--colour", "red"], "No such option: --colour"),
-        (["--subjects", "a b"], "subjects 'a b' is not valid"),
+        (["--subjects", "a b"], "--subjects 'a b' is not valid"),
     ],
 )
 def test_add_says_what_is_wrong_with_an_option(
@@ -145,7 +145,7 @@ def test_get_gives_data_that_is_no_text_as_base64(cli: Cli, stream: str) -> None
 
 def test_get_without_such_a_message_fails(cli: Cli, stream: str) -> None:
     assert "no message found" in cli.fails("stream", "get", stream, "99", code=4)
-    assert "give a sequence or --last-for" in cli.fails("stream", "get", stream, code=2)
+    assert "give either a sequence or --last-for" in cli.fails("stream", "get", stream, code=2)
 
 
 def test_purge_deletes_messages(cli: Cli, stream: str) -> None:
@@ -168,7 +168,7 @@ def test_edit_changes_only_what_is_said(cli: Cli, stream: str) -> None:
     assert (config["max_age"], config["description"]) == (604800.0, "new")
     assert config["subjects"] == [f"{stream.lower()}.>"]
     again = cli("stream", "edit", stream, "--description", "new").out
-    assert again.startswith(f"Stream {stream} was so already")
+    assert again.startswith(f"Stream {stream} is unchanged")
     assert "nothing to change was said" in cli.fails("stream", "edit", stream, code=2)
 
 
@@ -177,7 +177,7 @@ def test_rm_deletes_the_stream(cli: Cli, stream: str) -> None:
     line = cli.fails("stream", "info", stream, code=4)
     assert line == (
         f"jetspark: stream {stream} not found (10059). "
-        "`jetspark stream ls` shows what there is; check --js-domain, too\n"
+        "`jetspark stream ls` lists the streams; check --js-domain, too\n"
     )
 
 
@@ -187,7 +187,7 @@ def test_what_destroys_is_refused_without_force_when_nobody_can_be_asked(
 ) -> None:
     cli("pub", f"{stream.lower()}.a", "x", "--count", 2)
     verb, *rest = command
-    assert "Add --force, or run it in a terminal" in cli.fails("stream", verb, stream, *rest, code=2)
+    assert "Add --force, or run the command in a terminal" in cli.fails("stream", verb, stream, *rest, code=2)
     assert cli.json("stream", "info", stream)["state"]["messages"] == 2
 
 

@@ -11,7 +11,7 @@ def test_stream_add_asks_for_what_is_missing(terminal: Callable[..., Terminal], 
     shown = terminal("stream", "add", "--storage", "memory")
     for question, answer in (
         ("Name of the stream", name),
-        ("Subjects to store", f"{name}.>"),
+        ("Subjects, separated", f"{name}.>"),
         ("Retention", "work"),
         ("Most messages", "1000"),
         ("Most bytes", "10MB"),
@@ -37,7 +37,7 @@ def test_consumer_add_asks_for_what_is_missing(
         ("Name of the consumer", "worker"),
         ("Start at", "new"),
         ("Acknowledgements", ""),
-        ("Filter by subject", f"{stream.lower()}.a"),
+        ("Subject filter", f"{stream.lower()}.a"),
     ):
         shown.expect(question)
         shown.type(answer)
@@ -56,7 +56,7 @@ def test_what_destroys_asks_first(terminal: Callable[..., Terminal], cli: Cli, s
     assert "nothing was changed" in refused.seen
     changed = terminal("stream", "edit", stream, "--max-msgs", "1")
     changed.expect("max_msgs: -1 -> 1")
-    changed.expect(f"Change stream {stream} like this? [y/N]: ")
+    changed.expect(f"Change stream {stream}? [y/N]: ")
     assert changed.interrupt() == 130
     assert cli.json("stream", "info", stream)["state"]["messages"] == 2
     meant = terminal("stream", "rm", stream)
@@ -78,7 +78,7 @@ def test_tables_are_drawn_and_coloured(terminal: Callable[..., Terminal], cli: C
 
 def test_events_say_what_they_listen_to_and_end_with_ctrl_c(terminal: Callable[..., Terminal]) -> None:
     shown = terminal("events")
-    shown.expect("Listening for Advisories on $JS.EVENT.ADVISORY.>")
+    shown.expect("Listening for advisories on $JS.EVENT.ADVISORY.>")
     assert shown.interrupt() == 130
     assert "Traceback" not in shown.seen
 

@@ -48,7 +48,7 @@ def example(server: Server, tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
 def test_every_example_is_right(cli: Cli, file: Path) -> None:
-    assert cli("pipeline", "check", file).out.startswith(f"{file} is right: ")
+    assert cli("pipeline", "check", file).out.startswith(f"{file} is valid: ")
     assert cli.json("pipeline", "check", file)["ok"] is True
     shown = cli.json("pipeline", "explain", file)
     assert (shown["streams"], shown["format"], shown["start"]) == (["LOGS"], "combined", "earliest")

@@ -1,4 +1,4 @@
-"""Kinds of arguments and options that several commands take."""
+"""Types of options that several commands use, and how their values are parsed."""
 
 from __future__ import annotations
 
@@ -7,136 +7,100 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from jetspark.cli.args.complete import consumer_names, stream_names
 from jetspark.cli.args.units import count, duration, limit, moment, size
 
 __all__ = [
-    "ConsumerName",
+    "AgentWait",
+    "EndAfter",
+    "EndWhenIdle",
     "Force",
     "Metrics",
-    "StreamName",
-    "checked",
-    "choice",
+    "choice_option",
+    "comma_separated",
     "count_option",
     "duration_option",
-    "flag",
     "limit_option",
-    "many",
+    "metadata",
     "moment_option",
+    "name_values",
     "one_of",
     "option",
-    "pairs",
-    "period",
+    "parser",
     "size_option",
-    "word",
-    "words",
 ]
 
-#: Choices that are longer are listed in the help, which has room for them.
+#: The widest list of choices that is shown as the metavar; longer lists go into the help text.
 _WIDEST: Final = 8
-
-StreamName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="STREAM", help="Name of the stream.", autocompletion=stream_names)
-]
-ConsumerName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="CONSUMER", help="Name of the consumer.", autocompletion=consumer_names)
-]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
 
 
 def option(*flags: str, help: str, **more: Any) -> Any:
-    """An option without the noise of a default that is none."""
+    """An option whose default the help does not show."""
     return typer.Option(*flags, help=help, show_default=False, **more)
 
 
-def word(*flags: str, help: str, metavar: str = "TEXT", **more: Any) -> Any:
-    """The annotation of an option that is a text."""
-    return Annotated[str | None, option(*flags, help=help, metavar=metavar, **more)]
+def parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A parser for typer, which would replace the text of a ValueError by its own."""
+
+    def parse_or_refuse(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse_or_refuse
 
 
-def many(*flags: str, help: str, metavar: str, **more: Any) -> Any:
-    """The annotation of an option that can be given several times."""
-    return Annotated[list[str] | None, option(*flags, help=help, metavar=metavar, **more)]
+def _parsed(parse: Callable[[str], Any], metavar: str) -> Callable[..., Any]:
+    def make(*flags: str, help: str, **more: Any) -> Any:
+        return option(*flags, help=help, metavar=metavar, parser=parser(parse), **more)
+
+    return make
 
 
-def flag(*flags: str, help: str) -> Any:
-    """The annotation of a switch with three states: on, off, not said."""
-    return Annotated[bool | None, option(*flags, help=help)]
+duration_option = _parsed(duration, "DURATION")
+size_option = _parsed(size, "SIZE")
+limit_option = _parsed(limit, "SIZE")
+count_option = _parsed(count, "NUMBER")
+moment_option = _parsed(moment, "TIME")
 
 
 def one_of(*accepted: str, synonyms: dict[str, str] | None = None) -> Callable[[str], str]:
-    """A parser that takes one of several words."""
+    """A parser that accepts one of several words."""
 
     def parse(text: str) -> str:
         lowered = text.strip().lower()
         chosen = (synonyms or {}).get(lowered, lowered)
         if chosen not in accepted:
-            raise typer.BadParameter(f"{text!r} is none of {', '.join(accepted)}")
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(accepted)}")
         return chosen
 
     return parse
 
 
-def choice(*flags: str, help: str, choices: Iterable[str], synonyms: dict[str, str] | None = None) -> Any:
-    """The annotation of an option that takes one of several words."""
+def choice_option(
+    *flags: str, help: str, choices: Iterable[str], synonyms: dict[str, str] | None = None
+) -> Any:
+    """An option that accepts one of several words."""
     accepted = list(choices)
     metavar = "|".join(accepted)
     if len(metavar) > _WIDEST:
         metavar, help = "WORD", f"{help} One of {', '.join(accepted)}."
-
-    def complete(incomplete: str) -> list[str]:
-        return [each for each in accepted if each.startswith(incomplete)]
-
-    return Annotated[
-        str | None,
-        option(
-            *flags,
-            help=help,
-            metavar=metavar,
-            parser=one_of(*accepted, synonyms=synonyms),
-            autocompletion=complete,
-        ),
-    ]
+    return option(
+        *flags,
+        help=help,
+        metavar=metavar,
+        parser=one_of(*accepted, synonyms=synonyms),
+        autocompletion=lambda incomplete: [each for each in accepted if each.startswith(incomplete)],
+    )
 
 
-def checked(parser: Callable[[str], Any]) -> Callable[[str], Any]:
-    """The parser for typer, which would put words of its own before those of a ValueError."""
-
-    def parse(text: str) -> Any:
-        try:
-            return parser(text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-
-    return parse
-
-
-def period(*flags: str, help: str) -> Any:
-    """An option that is a duration."""
-    return option(*flags, help=help, metavar="DURATION", parser=checked(duration))
-
-
-def _parsed(kind: Any, parser: Callable[[str], Any], metavar: str) -> Callable[..., Any]:
-    def make(*flags: str, help: str) -> Any:
-        return Annotated[kind | None, option(*flags, help=help, metavar=metavar, parser=checked(parser))]
-
-    return make
-
-
-duration_option = _parsed(float, duration, "DURATION")
-size_option = _parsed(int, size, "SIZE")
-limit_option = _parsed(int, limit, "SIZE")
-count_option = _parsed(int, count, "NUMBER")
-moment_option = _parsed(Any, moment, "TIME")
-
-
-def words(values: list[str] | None) -> list[str]:
-    """What was given in several options, or in one with commas."""
+def comma_separated(values: list[str] | None) -> list[str]:
+    """The values of an option that can be repeated, and can hold several values with commas."""
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
 
 
-def pairs(values: list[str] | None, separator: str, flag: str) -> dict[str, list[str]]:
-    """`name: value` or `name=value` each; a name may come several times."""
+def name_values(values: list[str] | None, separator: str, flag: str) -> dict[str, list[str]]:
+    """`NAME:VALUE` or `NAME=VALUE` pairs, by name; a name can be repeated."""
     found: dict[str, list[str]] = {}
     for value in values or ():
         name, divider, rest = value.partition(separator)
@@ -146,7 +110,21 @@ def pairs(values: list[str] | None, separator: str, flag: str) -> dict[str, list
     return found
 
 
-#: Of commands that run until they are stopped.
+def metadata(values: list[str]) -> dict[str, str]:
+    """The pairs of `--metadata`; the last value of a name wins."""
+    return {name: found[-1] for name, found in name_values(values, "=", "--metadata").items()}
+
+
+Force: TypeAlias = Annotated[bool, typer.Option("--force", "-f", help="Do not ask for confirmation.")]
+EndAfter: TypeAlias = Annotated[
+    int | None, option("--count", metavar="NUMBER", min=1, help="Stop after this many.")
+]
+EndWhenIdle: TypeAlias = Annotated[
+    float | None, duration_option("--wait", help="Stop when nothing arrives for this long.")
+]
 Metrics: TypeAlias = Annotated[
-    float | None, period("--metrics", help="Say how it stands every so often (10s); 0 is never.")
+    float | None, duration_option("--metrics", help="Print the status this often (10s); 0 is never.")
+]
+AgentWait: TypeAlias = Annotated[
+    float | None, duration_option("--wait", help="Wait this long for the agents to react (3s).")
 ]

@@ -1,6 +1,6 @@
-"""Standard input for coroutines: read in a thread, so that the connection lives while nothing comes.
+"""Standard input for coroutines. A thread reads it, so that the event loop keeps serving the connection.
 
-The thread is a daemon: a read that never returns must not keep a program alive that was told to end.
+The thread is a daemon: a read that never returns must not keep the process alive.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final, cast
 __all__ = ["chunks", "lines", "whole"]
 
 _CHUNK: Final = 256 * 1024
-#: The largest message that a server can be configured to take. No line needs to be held beyond it.
+#: The largest message that a server can be configured to accept. A longer line is cut there.
 _LONGEST: Final = 64 * 1024 * 1024
 
 
 async def chunks() -> AsyncIterator[bytes]:
-    """Bytes as they come, up to the end of the input."""
+    """Bytes as they arrive, up to the end of the input."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)
     source = cast("io.BufferedReader", sys.stdin.buffer)
@@ -30,9 +30,9 @@ async def chunks() -> AsyncIterator[bytes]:
             while data := source.read1(_CHUNK):
                 asyncio.run_coroutine_threadsafe(arrived.put(data), loop).result()
         except (OSError, ValueError):
-            pass  # It was closed.
+            pass  # Standard input was closed.
         except RuntimeError:
-            return  # The loop is gone, and with it who wanted it.
+            return  # The event loop is closed, and with it the reader of the queue.
         asyncio.run_coroutine_threadsafe(arrived.put(None), loop)
 
     threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
@@ -41,7 +41,7 @@ async def chunks() -> AsyncIterator[bytes]:
 
 
 async def lines() -> AsyncIterator[bytes]:
-    """Lines without their ends; a last one without an end counts, too."""
+    """Lines without their line ends. The last line may lack one."""
     rest = b""
     async for data in chunks():
         *complete, rest = (rest + data).split(b"\n")
@@ -55,7 +55,7 @@ async def lines() -> AsyncIterator[bytes]:
 
 
 async def whole() -> bytes:
-    """Everything, up to a byte more than any server takes."""
+    """The whole input, up to slightly more than any server accepts."""
     taken: list[bytes] = []
     size = 0
     async for data in chunks():

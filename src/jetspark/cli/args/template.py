@@ -1,7 +1,6 @@
-"""Templates in what is published: `{{Count}}`, `{{Time}}`, `{{Random 10 100}}`, as the `nats` CLI has them.
+"""Templates in published messages: `{{Count}}`, `{{Time}}`, `{{Random 10 100}}`, as in the `nats` CLI.
 
-Nothing is evaluated: the words in `_WORDS` are all there are. Pure, but for the clock and chance that some of
-them ask for.
+There is no expression language: `_WORDS` lists every template. Pure, except for the clock and random numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _random(least: str, most: str) -> Callable[[int], str]:
     return lambda _: "".join(random.choices(_LETTERS, k=random.randint(low, high)))
 
 
-# Each word with what makes its renderer from its arguments; a renderer takes the number of the message.
+# A function per word that takes the arguments and returns a renderer; a renderer takes the message number.
 _WORDS: Final[dict[str, Callable[..., Callable[[int], str]]]] = {
     "Count": lambda: str,
     "ID": lambda: lambda _: secrets.token_hex(11),
@@ -44,7 +43,7 @@ _KNOWN: Final = "Count, ID, Time, TimeStamp, Unix, UnixNano and Random MIN MAX"
 
 
 class Template:
-    """A text with places that differ by message. Raises `typer.BadParameter` for unknown ones."""
+    """A text with templates in it. Raises `typer.BadParameter` for unknown ones."""
 
     def __init__(self, text: str) -> None:
         self._parts: list[str | Callable[[int], str]] = []
@@ -65,16 +64,16 @@ class Template:
             return _WORDS[word](*arguments)
         except (KeyError, TypeError, ValueError):
             raise typer.BadParameter(
-                f"the template {found[0]!r} is unknown; there are {_KNOWN}. --no-templates sends it as it is"
+                f"unknown template {found[0]!r}; known are {_KNOWN}. --no-templates sends it unchanged"
             ) from None
 
 
 class Verbatim:
-    """A text that is the same for every message, whatever is in it."""
+    """A text that is sent unchanged in every message."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def render(self, number: int) -> str:
-        """The text."""
+        """The text, whatever the number."""
         return self._text

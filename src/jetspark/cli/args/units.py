@@ -1,7 +1,7 @@
-"""Durations, sizes and times, as people write and read them. Pure, except that times can be relative to now.
+"""Durations, sizes, counts and times: parsing and formatting. Pure, except that times can be relative to now.
 
-`30s`, `1h30m`, `7d`: seconds. `10MB`, `64k`: bytes, in steps of 1024 as everywhere in NATS. Times are ISO
-8601, local without a zone, or a duration: so long ago.
+`30s`, `1h30m`, `7d` are seconds. `10MB`, `64k` are bytes; units are powers of 1024, as everywhere in NATS.
+Times are ISO 8601 (local time without a zone), or a duration before now.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def duration(text: str) -> float:
     if stripped == "0":
         return 0.0
     if _WHOLE.fullmatch(stripped) is None:
-        raise ValueError(f"{text!r} is no duration; write it like 30s, 10m, 1h30m or 7d")
+        raise ValueError(f"{text!r} is not a duration; write it like 30s, 10m, 1h30m or 7d")
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(stripped))
 
 
@@ -54,7 +54,7 @@ def size(text: str) -> int:
     """Bytes: `512`, `64k`, `10MB`, `1.5GiB`. Raises ValueError."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no size; write it like 512, 64KB, 10MB or 1GB")
+        raise ValueError(f"{text!r} is not a size; write it like 512, 64KB, 10MB or 1GB")
     return round(float(found[1]) * (1 << 10 * _STEPS[found[2].lower()]))
 
 
@@ -64,15 +64,15 @@ def limit(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A number of things, `1_000_000` or `1,000,000` too; -1 is no limit. Raises ValueError."""
+    """A whole number, also as `1_000_000` or `1,000,000`; -1 is no limit. Raises ValueError."""
     digits = text.strip().replace("_", "").replace(",", "")
     if re.fullmatch(r"-?\d+", digits) is None:
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(digits)
 
 
 def moment(text: str) -> datetime:
-    """A time: ISO 8601, or so long ago, like `1h`. Raises ValueError."""
+    """A time: ISO 8601, or a duration before now, like `1h`. Raises ValueError."""
     try:
         return datetime.now(UTC) - timedelta(seconds=duration(text))
     except ValueError:
@@ -80,12 +80,14 @@ def moment(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is no time; write 2026-01-31T12:00:00Z, or 1h for an hour ago") from None
+        raise ValueError(
+            f"{text!r} is not a time; write 2026-01-31T12:00:00Z, or 1h for an hour ago"
+        ) from None
     return time.astimezone(UTC)
 
 
 def show_duration(seconds: float) -> str:
-    """`1h30m`; the two largest units."""
+    """Like `1h30m`, in the two largest units."""
     if seconds <= 0:
         return "0s"
     if seconds < 1:
@@ -105,7 +107,7 @@ def show_duration(seconds: float) -> str:
 
 
 def show_bytes(number: int) -> str:
-    """`1.5 MiB`."""
+    """Like `1.5 MiB`."""
     amount = float(number)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(amount) < 1024:
@@ -115,12 +117,12 @@ def show_bytes(number: int) -> str:
 
 
 def show_count(number: int) -> str:
-    """`1,234,567`."""
+    """Like `1,234,567`."""
     return f"{number:,}"
 
 
 def show_rate(number: int, seconds: float) -> str:
-    """How many a second."""
+    """A number per second."""
     return f"{number / max(seconds, 1e-9):,.0f}"
 
 

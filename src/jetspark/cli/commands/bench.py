@@ -1,6 +1,6 @@
-"""`jetspark bench`: how fast a server is, seen from here. On a stream of its own, deleted at the end.
+"""`jetspark bench`: the speed of a server, measured on a temporary stream.
 
-It measures the network, the server and this client together. `make bench` compares clients.
+The results include the network, the server and this client. `make bench` compares clients.
 """
 
 from __future__ import annotations
@@ -14,29 +14,25 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jetspark.cli.args.parameters import checked, one_of, option
-from jetspark.cli.args.units import count, show_bytes, show_count, show_duration, show_rate, size
+from jetspark.cli.args.parameters import choice_option, count_option, size_option
+from jetspark.cli.args.units import show_bytes, show_count, show_duration, show_rate
 from jetspark.cli.command import Run, command, group
 from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
 from jetspark.jetstream.model.stream import StreamConfig
 
-app = group("How fast a server is, measured on a stream of its own.")
+app = group("Benchmark a server on a temporary stream.")
 
 _PERCENTILES: Final = (50, 90, 99)
 
-Messages = Annotated[
-    int | None, option("--msgs", metavar="NUMBER", parser=checked(count), help="How many messages.")
-]
-Size = Annotated[
-    int | None, option("--size", metavar="SIZE", parser=checked(size), help="Size of a message (128).")
-]
+Messages = Annotated[int | None, count_option("--msgs", help="Number of messages.")]
+Size = Annotated[int | None, size_option("--size", help="Size of a message (128).")]
 Storage = Annotated[
     str | None,
-    option("--storage", metavar="file|memory", parser=one_of("file", "memory"), help="Of the stream (file)."),
+    choice_option("--storage", choices=("file", "memory"), help="Storage of the stream (file)."),
 ]
-Replicas = Annotated[int, typer.Option("--replicas", min=1, max=5, help="Of the stream.")]
+Replicas = Annotated[int, typer.Option("--replicas", min=1, max=5, help="Replicas of the stream.")]
 
 
 @command(app, "pub", examples="jetspark bench pub --msgs 1_000_000 --size 1KB --window 10000")
@@ -45,7 +41,7 @@ async def pub(
     *,
     messages: Messages = None,
     body_size: Size = None,
-    window: Annotated[int, typer.Option("--window", min=1, help="Messages under way at a time.")] = 4096,
+    window: Annotated[int, typer.Option("--window", min=1, help="Maximum messages in flight.")] = 4096,
     storage: Storage = None,
     replicas: Replicas = 1,
 ) -> None:
@@ -66,15 +62,15 @@ async def fetch(
     *,
     messages: Messages = None,
     body_size: Size = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Messages of a fetch.")] = 5000,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Messages per fetch.")] = 5000,
     ack: Annotated[
         str | None,
-        option("--ack", metavar="none|explicit", parser=one_of("none", "explicit"), help="How (none)."),
+        choice_option("--ack", choices=("none", "explicit"), help="Acknowledgement policy (none)."),
     ] = None,
     storage: Storage = None,
     replicas: Replicas = 1,
 ) -> None:
-    """Fetch what was published before, from a pull consumer."""
+    """Fetch messages from a pull consumer."""
     number, bytes_, policy = messages or 100_000, body_size or 128, ack or "none"
     async with run.jetstream() as js, _stream(js, storage, replicas) as name:
         await _fill(run, js, name, number, bytes_, 4096)
@@ -104,7 +100,7 @@ async def latency(
     storage: Storage = None,
     replicas: Replicas = 1,
 ) -> None:
-    """Publish one message after the other: until its acknowledgement, and until a consumer has it."""
+    """Measure the time from publish to acknowledgement, and to delivery, one message at a time."""
     number, data = messages or 1000, bytes(body_size or 128)
     acked: list[float] = []
     arrived: list[float] = []
@@ -135,7 +131,7 @@ async def latency(
 
 @asynccontextmanager
 async def _stream(js: JetStream, storage: str | None, replicas: int) -> AsyncIterator[str]:
-    """A stream of our own, for as long as it is needed, whose one subject is its name."""
+    """A temporary stream. Its only subject is its name."""
     name = f"JETSPARK_BENCH_{secrets.token_hex(4)}"
     try:
         await js.create_stream(StreamConfig(name=name, storage=storage or "file", num_replicas=replicas))
@@ -150,7 +146,7 @@ async def _stream(js: JetStream, storage: str | None, replicas: int) -> AsyncIte
 
 
 async def _fill(run: Run, js: JetStream, subject: str, number: int, size: int, window: int) -> float:  # noqa: PLR0917
-    """Publish, and return the seconds that it took until all was acknowledged."""
+    """Publish, and return the seconds until all messages were acknowledged."""
     data = bytes(size)
     with run.out.progress("Publishing", number) as progress:
         began = time.perf_counter()

@@ -1,19 +1,19 @@
-"""`jetspark consume-logs`: each host's lines in its own file, for those without Spark."""
+"""`jetspark consume-logs`: the log lines of each host, written to files without Spark."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import Metrics, StreamName, checked, option, period, words
-from jetspark.cli.args.units import show_bytes, show_count, show_rate, size
+from jetspark.cli.args.parameters import Metrics, comma_separated, duration_option, option, size_option
+from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
+from jetspark.cli.complete import StreamName
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.json import plain
-from jetspark.cli.ui.signals import every, stopped_by_signals
+from jetspark.cli.ui.json import to_json
+from jetspark.cli.ui.signals import run_until_stopped
 from jetspark.errors import ConsumerNotFound
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
@@ -37,59 +37,63 @@ app = single()
 async def consume_logs(
     run: Run,
     stream: StreamName,
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where the files of the hosts go.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Directory of the files.")],
     *,
     consumer: Annotated[
-        str, typer.Option("--consumer", metavar="NAME", help="Durable consumer; made if it is not there.")
+        str, typer.Option("--consumer", metavar="NAME", help="Durable consumer; created if missing.")
     ] = "log-files",
     filter: Annotated[
         list[str] | None,
-        option("--filter", metavar="SUBJECT", help="Only these, for a consumer that is made (all)."),
+        option("--filter", metavar="SUBJECT", help="Only these subjects, for a new consumer (all)."),
     ] = None,
     batch: Annotated[
-        int, typer.Option("--batch", metavar="NUMBER", min=1, help="Write and sync so many at a time.")
+        int, typer.Option("--batch", metavar="NUMBER", min=1, help="Messages to write and sync at a time.")
     ] = 1000,
     ack_wait: Annotated[
         float | None,
-        period(
+        duration_option(
             "--ack-wait",
-            help="Deliver again what is not acknowledged for so long, for a consumer that is made (30s).",
+            help="Time until redelivery without acknowledgement, for a new consumer (30s).",
         ),
     ] = None,
     nak_delay: Annotated[
         float | None,
-        period("--nak-delay", help="How long what did not fit on the disk stays away (5s)."),
+        duration_option("--nak-delay", help="Delay before redelivery when the disk is full (5s)."),
     ] = None,
     acks_all: Annotated[
-        bool, typer.Option("--ack-all", help="Acknowledge the last of many instead of each.")
+        bool, typer.Option("--ack-all", help="Acknowledge many messages at once instead of each.")
     ] = False,
     ack_every: Annotated[
-        int, typer.Option("--ack-every", metavar="NUMBER", min=1, help="With --ack-all, after so many.")
+        int,
+        typer.Option(
+            "--ack-every", metavar="NUMBER", min=1, help="With --ack-all: after this many messages."
+        ),
     ] = 1000,
     ack_interval: Annotated[
         float | None,
-        period("--ack-interval", help="With --ack-all, after so long at the latest (5s)."),
+        duration_option("--ack-interval", help="With --ack-all: after this long at the latest (5s)."),
     ] = None,
     rotate_size: Annotated[
         int | None,
-        option(
-            "--rotate-size", metavar="SIZE", parser=checked(size), help="Rotate files before they are larger."
-        ),
+        size_option("--rotate-size", help="Rotate a file before it exceeds this size."),
     ] = None,
-    keep: Annotated[int, typer.Option("--keep", metavar="NUMBER", min=0, help="Rotated files to keep.")] = 5,
-    once: Annotated[bool, typer.Option("--once", help="Write what is there, and end.")] = False,
+    keep: Annotated[
+        int, typer.Option("--keep", metavar="NUMBER", min=0, help="Number of rotated files to keep.")
+    ] = 5,
+    once: Annotated[bool, typer.Option("--once", help="Write the stored messages, then stop.")] = False,
     metrics: Metrics = None,
 ) -> None:
-    """Write the lines of each host to its own file, and acknowledge them when they are on the disk.
+    """Write the log lines of each host to its own file, and acknowledge them once they are on disk.
 
-    After a crash lines may be written twice, but none is lost. Ctrl-C and SIGTERM end it with exit code 0.
+    After a crash some lines may be written twice, but none is lost. Ctrl-C and SIGTERM stop it with exit
+    code 0.
     """
     async with run.jetstream() as js:
         config = ConsumerConfig(
             durable_name=consumer,
             ack_policy=AckPolicy.ALL if acks_all else AckPolicy.EXPLICIT,
             ack_wait=30.0 if ack_wait is None else ack_wait,
-            filter_subjects=words(filter),
+            filter_subjects=comma_separated(filter),
             max_ack_pending=max(20_000, 2 * batch, 2 * ack_every),
         )
         found = await _consumer(js, stream, config, ack_interval or 0.0)
@@ -97,7 +101,7 @@ async def consume_logs(
             batch=batch,
             nak_delay=5.0 if nak_delay is None else nak_delay,
             ack_every=ack_every,
-            # What the consumer has says how long it may take, not what it would be made with.
+            # The ack wait of an existing consumer counts, not the one a new consumer would get.
             ack_interval=min(5.0, (found.config.ack_wait or 30.0) / 3)
             if ack_interval is None
             else ack_interval,
@@ -106,18 +110,16 @@ async def consume_logs(
         directory.mkdir(parents=True, exist_ok=True)
         files = LogFiles(directory, rotate_size=rotate_size, keep=keep)
         writer = LogConsumer(js, found, files, options, run.out.warn)
-        began = time.monotonic()
-
-        def show() -> None:
-            _show(run, writer.status, time.monotonic() - began)
-
-        with stopped_by_signals(writer.stop), every(10.0 if metrics is None else metrics, show):
-            await writer.run()
-        show()
+        await run_until_stopped(
+            writer.run(),
+            writer.stop,
+            report=lambda seconds: _show(run, writer.status, seconds),
+            interval=metrics,
+        )
 
 
 async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_interval: float) -> Consumer:
-    """The durable consumer, as it is or as it is asked for."""
+    """The durable consumer, created if it does not exist."""
     name = str(config.durable_name)
     try:
         found = await js.get_consumer(stream, name)
@@ -127,8 +129,8 @@ async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_inte
         return await js.create_consumer(stream, config)
     if found.config.ack_policy != config.ack_policy:
         raise Failure(
-            f"consumer {stream} > {name} acknowledges {found.config.ack_policy}, not {config.ack_policy}",
-            "Take another --consumer, or say --ack-all if it is one",
+            f"consumer {stream} > {name} has ack policy {found.config.ack_policy}, not {config.ack_policy}",
+            "Use another --consumer, or add --ack-all if its policy is all",
             Exit.USAGE,
         )
     return found
@@ -136,11 +138,11 @@ async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_inte
 
 def _show(run: Run, status: LogStatus, seconds: float) -> None:
     if run.out.json:
-        run.out.record({**plain(status), "seconds": round(seconds, 3)})
+        run.out.record({**to_json(status), "seconds": round(seconds, 3)})
         return
     run.out.text(
         f"{status.state}: {show_count(status.lines)} lines, {show_bytes(status.bytes)} of "
         f"{show_count(status.hosts)} hosts, {show_rate(status.lines, seconds)} lines/s, "
-        f"{show_count(status.redelivered)} came again, {show_count(status.naked)} sent back, "
-        f"{show_count(status.terminated)} given up"
+        f"{show_count(status.redelivered)} redelivered, {show_count(status.naked)} sent back, "
+        f"{show_count(status.terminated)} terminated"
     )

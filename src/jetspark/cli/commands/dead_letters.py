@@ -1,4 +1,4 @@
-"""`jetspark dead-letters`: messages that a consumer gave up, found through the advisories about them."""
+"""`jetspark dead-letters`: messages that a consumer gave up, found through the stored advisories."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated, Final
 
 import typer
 
-from jetspark.cli.args.parameters import ConsumerName, Force, StreamName, checked, option
-from jetspark.cli.args.units import moment, show_bytes, show_count, show_time
+from jetspark.cli.args.parameters import Force, moment_option, option
+from jetspark.cli.args.units import show_bytes, show_count, show_time
 from jetspark.cli.command import Run, command, group
+from jetspark.cli.complete import ConsumerName, StreamName
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.json import plain
+from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.messages import show_stored
 from jetspark.errors import MessageNotFound
 from jetspark.jetstream.context import JetStream
@@ -19,11 +20,11 @@ from jetspark.jetstream.dead_letters import DeadLetter
 from jetspark.wire.headers import Headers
 
 app = group(
-    "Messages that a consumer gave up. A stream must capture the advisories: "
+    "Messages that a consumer gave up. A stream must store the advisories: "
     "jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d"
 )
 
-#: Tells where a replayed message was before.
+#: Header with the original stream and sequence of a replayed message.
 REPLAYED_FROM: Final = "Jetspark-Replayed-From"
 
 
@@ -43,9 +44,9 @@ async def ls(
     *,
     since: Annotated[
         datetime | None,
-        option("--since", metavar="TIME", parser=checked(moment), help="Given up since then."),
+        moment_option("--since", help="Only messages given up since this time."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with those to come, a line each.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep listing new ones, one per line.")] = False,
 ) -> None:
     """List the messages that a consumer gave up."""
     async with run.jetstream() as js:
@@ -54,22 +55,22 @@ async def ls(
         if follow:
             async for letter in found:
                 if run.out.json:
-                    run.out.record(plain(letter))
+                    run.out.record(to_json(letter))
                 else:
-                    run.out.text("  ".join(map(str, _row(letter))))
+                    run.out.text("  ".join(map(str, _cells(letter))))
             return
         letters = [letter async for letter in found]
     if run.out.json:
-        run.out.value(plain(letters))
+        run.out.value(to_json(letters))
     else:
         run.out.table(
             ("Sequence", "Given up", "Kind", "Deliveries", "Reason", "Subject", "Size"),
-            map(_row, letters),
+            map(_cells, letters),
             empty="No dead letters",
         )
 
 
-def _row(letter: DeadLetter) -> tuple[object, ...]:
+def _cells(letter: DeadLetter) -> tuple[object, ...]:
     message = letter.message
     return (
         letter.sequence,
@@ -77,7 +78,7 @@ def _row(letter: DeadLetter) -> tuple[object, ...]:
         letter.kind,
         letter.deliveries,
         letter.reason or "",
-        message.subject if message is not None else "gone from the stream",
+        message.subject if message is not None else "deleted from the stream",
         show_bytes(len(message.data)) if message is not None else "",
     )
 
@@ -89,14 +90,14 @@ async def show(
     consumer: ConsumerName,
     sequence: Annotated[int, typer.Argument(metavar="SEQUENCE", min=1)],
 ) -> None:
-    """Show a message that a consumer gave up, and why."""
+    """Show a dead letter: the message, and why the consumer gave it up."""
     async with run.jetstream() as js:
         letters = [each async for each in js.dead_letters(stream, consumer) if each.sequence == sequence]
     if not letters:
-        raise _not_there(stream, consumer, [sequence])
+        raise _not_found(stream, consumer, [sequence])
     letter = letters[-1]
     if run.out.json:
-        run.out.value(plain(letter))
+        run.out.value(to_json(letter))
         return
     run.out.details(
         (
@@ -111,7 +112,7 @@ async def show(
     if letter.message is not None:
         show_stored(run.out, letter.message)
     else:
-        run.out.text(f"Message {stream}#{sequence} is gone from the stream")
+        run.out.text(f"Message {stream}#{sequence} was deleted from the stream")
 
 
 @command(
@@ -128,48 +129,51 @@ async def replay(
     stream: StreamName,
     consumer: ConsumerName,
     sequences: Annotated[
-        list[int] | None, typer.Argument(metavar="[SEQUENCE]...", help="Which ones.")
+        list[int] | None,
+        typer.Argument(metavar="[SEQUENCE]...", help="Stream sequences of the dead letters."),
     ] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Replay all dead letters.")] = False,
     to: Annotated[
-        str | None, option("--to", metavar="SUBJECT", help="Publish there, not where it was.")
+        str | None,
+        option("--to", metavar="SUBJECT", help="Publish to this subject instead of the original one."),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete the old message when the new one is stored.")
+        bool, typer.Option("--delete", help="Delete the original once the new message is stored.")
     ] = False,
     force: Force = False,
 ) -> None:
     """Publish dead letters again.
 
-    Data and headers stay, but for those of NATS itself. Twice within the duplicate window of the stream is
-    once. Every consumer of the stream sees the new message; --to sends it elsewhere.
+    The data and the headers are kept, except the headers of NATS itself. A second replay within the
+    duplicate window of the stream is dropped. Every consumer of the stream gets the new message; --to sends
+    it elsewhere.
     """
     if bool(sequences) == every:
-        raise Failure("give sequences or --all, one of them", code=Exit.USAGE)
+        raise Failure("give either sequences or --all", code=Exit.USAGE)
     async with run.jetstream() as js:
         letters = {letter.sequence: letter async for letter in js.dead_letters(stream, consumer)}
         if missing := sorted(set(sequences or ()) - set(letters)):
-            raise _not_there(stream, consumer, missing)
+            raise _not_found(stream, consumer, missing)
         chosen = [letters[sequence] for sequence in sorted(set(sequences or letters))]
-        there = [letter for letter in chosen if letter.message is not None]
-        if there and (every or delete):
-            deleted = ", and delete the old ones" if delete else ""
-            run.out.confirm(f"Publish {show_count(len(there))} messages again{deleted}?", force=force)
+        present = [letter for letter in chosen if letter.message is not None]
+        if present and (every or delete):
+            deleted = " and delete the originals" if delete else ""
+            run.out.confirm(f"Publish {show_count(len(present))} messages again{deleted}?", force=force)
         records = []
-        with run.out.progress("Replaying", len(there)) as progress:
-            for letter in there:
+        with run.out.progress("Replaying", len(present)) as progress:
+            for letter in present:
                 records.append(await _replay(js, letter, to, delete))
                 progress.advance(1)
-    gone = len(chosen) - len(there)
+    gone = len(chosen) - len(present)
     if run.out.json:
         run.out.value({"replayed": records, "gone": gone})
         return
     for record in records:
-        again = ", which it had already" if record["duplicate"] else ""
+        again = " (already stored)" if record["duplicate"] else ""
         run.out.text(f"{stream}#{record['from']} -> {record['stream']}#{record['sequence']}{again}")
     if gone:
-        run.out.warn(f"{show_count(gone)} messages are gone from stream {stream}")
+        run.out.warn(f"{show_count(gone)} messages were deleted from stream {stream}")
     if not chosen:
         run.out.note("No dead letters")
 
@@ -191,7 +195,7 @@ async def _replay(js: JetStream, letter: DeadLetter, to: str | None, delete: boo
         try:
             await (await js.get_stream(letter.stream)).delete_message(letter.sequence)
         except MessageNotFound:
-            pass  # Somebody was faster.
+            pass  # It was deleted meanwhile.
     return {
         "from": letter.sequence,
         "stream": ack.stream,
@@ -202,10 +206,10 @@ async def _replay(js: JetStream, letter: DeadLetter, to: str | None, delete: boo
     }
 
 
-def _not_there(stream: str, consumer: str, sequences: list[int]) -> Failure:
+def _not_found(stream: str, consumer: str, sequences: list[int]) -> Failure:
     listed = ", ".join(map(str, sequences))
     return Failure(
         f"consumer {stream} > {consumer} has no dead letter {listed}",
-        f"`jetspark dead-letters ls {stream} {consumer}` shows what there is",
+        f"`jetspark dead-letters ls {stream} {consumer}` lists them",
         Exit.NOT_FOUND,
     )

@@ -1,15 +1,15 @@
-"""`jetspark events`: what JetStream tells about itself, as it happens."""
+"""`jetspark events`: the advisories of JetStream as they arrive."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from jetspark.cli.args.complete import consumer_names, stream_names
-from jetspark.cli.args.parameters import option, period, words
+from jetspark.cli.args.parameters import EndAfter, EndWhenIdle, comma_separated, option
 from jetspark.cli.args.units import show_duration
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.ui.escape import on_a_line
-from jetspark.cli.ui.json import plain
+from jetspark.cli.complete import consumer_option, stream_option
+from jetspark.cli.ui.escape import escape_line
+from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory
 
@@ -26,7 +26,7 @@ _TITLES: Final = {
     "api_audit": "JetStream API Used",
 }
 _ACTIONS: Final = {"create": "Created", "delete": "Deleted", "modify": "Updated"}
-# Said in the heading, in a line of its own, or too long to be read.
+# Fields that are in the heading, on a line of their own, or too long.
 _NOT_LISTED: Final = (
     *("type", "id", "timestamp", "domain", "account", "stream", "consumer", "action"),
     *("request", "response", "state", "client", "replicas"),
@@ -52,35 +52,25 @@ async def events(
             "--kind",
             metavar="KIND",
             autocompletion=lambda incomplete: [each for each in ADVISORIES if each.startswith(incomplete)],
-            help="Only these, several or with commas: max_deliver, terminated, nak, stream_action ...",
+            help="Only these kinds, like max_deliver or terminated; repeatable, or with commas.",
         ),
     ] = None,
-    stream: Annotated[
-        str | None, option("--stream", metavar="STREAM", autocompletion=stream_names, help="About a stream.")
-    ] = None,
-    consumer: Annotated[
-        str | None,
-        option("--consumer", metavar="CONSUMER", autocompletion=consumer_names, help="About a consumer."),
-    ] = None,
-    number: Annotated[
-        int | None, option("--count", metavar="NUMBER", min=1, help="End after so many.")
-    ] = None,
-    wait: Annotated[
-        float | None,
-        period("--wait", help="End when none comes for so long."),
-    ] = None,
+    stream: Annotated[str | None, stream_option("Only events of this stream.")] = None,
+    consumer: Annotated[str | None, consumer_option("Only events of this consumer.")] = None,
+    number: EndAfter = None,
+    wait: EndWhenIdle = None,
 ) -> None:
-    """Watch advisories and metrics of JetStream, until Ctrl-C or a limit."""
+    """Watch the advisories and metrics of JetStream, until Ctrl-C, --count or --wait."""
     async with (
         run.jetstream() as js,
-        js.advisories(words(kind) or None, stream=stream, consumer=consumer) as advisories,
+        js.advisories(comma_separated(kind) or None, stream=stream, consumer=consumer) as advisories,
     ):
-        run.out.note(f"Listening for Advisories on {', '.join(advisories.subjects)}")
+        run.out.note(f"Listening for advisories on {', '.join(advisories.subjects)}")
         seen = 0
         while seen != number and (event := await advisories.next(wait)) is not None:
             seen += 1
             if run.out.json:
-                run.out.record({"kind": event.kind, **plain(event)})
+                run.out.record({"kind": event.kind, **to_json(event)})
             else:
                 _show(run.out, event)
 
@@ -91,7 +81,7 @@ def _show(out: Output, event: Advisory) -> None:
     pairs = _pairs(event)
     width = max((len(name) for name, _ in pairs), default=0) + 2
     for name, value in pairs:
-        out.text(f"{name:>{width}}: {on_a_line(value)}", safe=True)
+        out.text(f"{name:>{width}}: {escape_line(value)}", safe=True)
     out.text()
 
 
@@ -108,7 +98,7 @@ def _pairs(event: Advisory) -> list[tuple[str, object]]:
         pairs.append(("Consumer", f"{stream} > {consumer}"))
     elif stream:
         pairs.append(("Stream", stream))
-    fields: dict[str, Any] = plain(event)
+    fields: dict[str, Any] = to_json(event)
     for name, value in fields.items():
         if name in _NOT_LISTED or value in (None, "", [], {}):
             continue

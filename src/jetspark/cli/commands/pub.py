@@ -1,4 +1,4 @@
-"""`jetspark pub`: publish messages, by default with acknowledgement, many at a time."""
+"""`jetspark pub`: publish messages, by default to JetStream with many in flight."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from jetspark.cli.args import stdin
-from jetspark.cli.args.parameters import checked, option, pairs, period
+from jetspark.cli.args.parameters import count_option, duration_option, name_values, option, size_option
 from jetspark.cli.args.template import Template, Verbatim
-from jetspark.cli.args.units import count, show_bytes, show_count, show_rate, size
+from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.core.connection import Connection
@@ -24,7 +24,7 @@ from jetspark.jetstream.publish.headers import MSG_ID
 
 app = single()
 
-_FILLING: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_FILLER: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class _Message(NamedTuple):
@@ -35,7 +35,7 @@ class _Message(NamedTuple):
 
 
 class _Maker:
-    """Makes messages from what was given, templates filled in."""
+    """Makes messages from the arguments, with templates rendered."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class _Maker:
         return self._body is not None
 
     def make(self, number: int, data: bytes | None = None) -> _Message:
-        """Message `number`, with this data or the body."""
+        """Message `number`, with this data or else the body."""
         if data is None and self._body is not None:
             data = self._body.render(number).encode("utf-8", "surrogateescape")
         headers = None
@@ -76,7 +76,7 @@ class _Maker:
 async def _repeated(maker: _Maker, number: int, size: int | None) -> AsyncIterator[_Message]:
     data = None
     if size is not None:
-        data = (_FILLING * (size // len(_FILLING) + 1))[:size]
+        data = (_FILLER * (size // len(_FILLER) + 1))[:size]
     elif not maker.has_body:
         data = await stdin.whole()
     for each in range(1, number + 1):
@@ -91,7 +91,7 @@ async def _from_stdin(maker: _Maker) -> AsyncIterator[_Message]:
 
 
 class _Result:
-    """What came of it."""
+    """Counts for the summary."""
 
     def __init__(self) -> None:
         self.published = 0
@@ -110,7 +110,7 @@ class _Result:
         span["first"] = min(span["first"], ack.sequence)
         span["last"] = max(span["last"], ack.sequence)
 
-    def heard(self, future: asyncio.Future[PubAck]) -> None:
+    def completed(self, future: asyncio.Future[PubAck]) -> None:
         if not future.cancelled() and future.exception() is None:
             self.acked(future.result())
 
@@ -137,7 +137,7 @@ class _Result:
         where = f", stored as {', '.join(spans)}" if spans else ""
         run.out.text(
             f"Published {show_count(self.published)} messages, {show_bytes(self.bytes)}{where}{again}, "
-            f"in {seconds:.2f} s: {show_rate(self.published, seconds)} a second"
+            f"in {seconds:.2f} s: {show_rate(self.published, seconds)} messages/s"
         )
 
 
@@ -154,68 +154,69 @@ class _Result:
 )
 async def pub(
     run: Run,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Where to; templates work here, too.")],
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Subject; can contain templates.")],
     body: Annotated[
         str | None,
-        typer.Argument(metavar="BODY", help="The data; without it, or -, stdin.", show_default=False),
+        typer.Argument(
+            metavar="BODY", help="Data of the message; stdin by default, or with -.", show_default=False
+        ),
     ] = None,
     *,
-    number: Annotated[
-        int | None, option("--count", metavar="NUMBER", parser=checked(count), help="How many (1).")
-    ] = None,
-    body_size: Annotated[
-        int | None, option("--size", metavar="SIZE", parser=checked(size), help="Data of this size, made up.")
-    ] = None,
+    number: Annotated[int | None, count_option("--count", help="Number of messages (1).")] = None,
+    body_size: Annotated[int | None, size_option("--size", help="Generate data of this size.")] = None,
     header: Annotated[
-        list[str] | None, option("--header", "-H", metavar="NAME:VALUE", help="A header; several times.")
+        list[str] | None, option("--header", "-H", metavar="NAME:VALUE", help="Header; repeatable.")
     ] = None,
     msg_id: Annotated[
-        str | None, option("--msg-id", metavar="ID", help="Id by which duplicates are dropped.")
+        str | None, option("--msg-id", metavar="ID", help="Message id for deduplication.")
     ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Each line of stdin is a message.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Publish each line of stdin as a message.")] = False,
     templates: Annotated[
         bool,
         typer.Option(
             "--templates/--no-templates",
-            help="Fill in {{Count}}, {{Time}}, {{TimeStamp}}, {{Unix}}, {{UnixNano}}, {{ID}}, {{Random 1 9}}",
+            help="Render {{Count}}, {{Time}}, {{TimeStamp}}, {{Unix}}, {{UnixNano}}, {{ID}}, {{Random 1 9}}",
         ),
     ] = True,
     window: Annotated[
-        int, typer.Option("--window", metavar="NUMBER", min=1, help="Messages under way at a time.")
+        int, typer.Option("--window", metavar="NUMBER", min=1, help="Maximum messages in flight.")
     ] = 4096,
     pause: Annotated[
         float | None,
-        period("--sleep", help="Wait between messages."),
+        duration_option("--sleep", help="Pause between messages."),
     ] = None,
-    core: Annotated[bool, typer.Option("--core", help="Without JetStream: nobody acknowledges.")] = False,
+    core: Annotated[
+        bool, typer.Option("--core", help="Publish without JetStream and acknowledgements.")
+    ] = False,
     reply: Annotated[
-        str | None, option("--reply", metavar="SUBJECT", help="Reply subject; with --core.")
+        str | None, option("--reply", metavar="SUBJECT", help="Reply subject; needs --core.")
     ] = None,
 ) -> None:
     """Publish messages.
 
-    JetStream acknowledges each of them; what is not acknowledged is an error. The data is BODY, made up
-    (--size), or stdin: as a whole, or a message a line (--lines). Templates are filled in, but not in stdin.
+    JetStream acknowledges each message; a missing acknowledgement is an error. The data is BODY, generated
+    (--size), or stdin: as one message, or one per line (--lines). Templates in stdin are not rendered.
     """
     if number is not None and number < 1:
         raise Failure("--count must be at least 1", code=Exit.USAGE)
     if reply is not None and not core:
-        raise Failure("--reply needs --core: JetStream answers there itself", code=Exit.USAGE)
+        raise Failure("--reply needs --core: JetStream uses the reply subject itself", code=Exit.USAGE)
     if lines and (body not in (None, "-") or number is not None or body_size is not None):
         raise Failure(
-            "--lines takes the messages from stdin, and excludes BODY, --count and --size", code=Exit.USAGE
+            "--lines reads the messages from stdin, and excludes BODY, --count and --size", code=Exit.USAGE
         )
     if not lines and body in (None, "-") and body_size is None and sys.stdin.isatty():
         run.out.note("Reading the message from the terminal; end it with Ctrl-D")
-    maker = _Maker(subject, body, pairs(header, ":", "--header"), msg_id, templates=templates)
+    maker = _Maker(subject, body, name_values(header, ":", "--header"), msg_id, templates=templates)
     source = _from_stdin(maker) if lines else _repeated(maker, number or 1, body_size)
     result = _Result()
-    async with run.connection() as nc:
+    async with run.jetstream() as js:
         total = None if lines else number or 1
         with run.out.progress("Publishing", total) as progress:
-            js = nc.jetstream(**run.settings.jetstream_options())
             if core:
-                await _publish_core(nc, source, result, reached=progress.reach, pause=pause, reply=reply)
+                await _publish_core(
+                    js.connection, source, result, reached=progress.reach, pause=pause, reply=reply
+                )
             elif total == 1:
                 await _publish_one(js, await anext(source), result)
             else:
@@ -241,7 +242,7 @@ async def _publish_core(
         if pause:
             await asyncio.sleep(pause)
     await nc.flush()
-    # A refusal comes as an error of the connection, ahead of the flush.
+    # The server reports missing permissions as an error of the connection, before the flush ends.
     if isinstance(nc.last_error, PermissionsViolation):
         raise nc.last_error
 
@@ -276,17 +277,17 @@ async def _publish_windowed(
                 future = await publisher.send(
                     message.subject, message.data, headers=message.headers, msg_id=message.msg_id
                 )
-                future.add_done_callback(result.heard)
+                future.add_done_callback(result.completed)
                 result.sent(message)
                 reached(publisher.acked)
                 if publisher.failed:
-                    await publisher.flush()  # raises why
+                    await publisher.flush()  # raises the error
                 if pause:
                     await asyncio.sleep(pause)
     except asyncio.CancelledError:
         run.out.warn(
-            f"interrupted: of {show_count(result.published)} messages "
-            f"{show_count(publisher.acked)} were acknowledged"
+            f"interrupted: {show_count(publisher.acked)} of {show_count(result.published)} messages "
+            "were acknowledged"
         )
         raise
-    await asyncio.sleep(0)  # the last acknowledgements are told to the result in this turn
+    await asyncio.sleep(0)  # the callbacks of the last acknowledgements run in this turn

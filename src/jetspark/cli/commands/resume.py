@@ -1,4 +1,4 @@
-"""`jetspark resume`: let what `jetspark pause` stopped go on."""
+"""`jetspark resume`: resume what `jetspark pause` paused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import option, period
+from jetspark.cli.args.parameters import AgentWait, option
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.commands.pause import named_consumers, show_state, wait_for_agents
+from jetspark.cli.commands.pause.report import named_consumers, show_state, wait_for_agents
 from jetspark.logs.control.switch import read_state, resume_consumer, set_switch
 
 app = single()
@@ -26,20 +26,21 @@ app = single()
 async def resume(
     run: Run,
     *,
-    shippers: Annotated[bool, typer.Option("--shippers", help="Only the shippers.")] = False,
+    shippers: Annotated[bool, typer.Option("--shippers", help="Resume only the shippers.")] = False,
     consumers: Annotated[
         list[str] | None,
-        option("--consumers", metavar="STREAM/NAME", help="Only these; * for all of a stream."),
+        option(
+            "--consumers",
+            metavar="STREAM/NAME",
+            help="Resume only this consumer; * for all of a stream; repeatable.",
+        ),
     ] = None,
-    wait: Annotated[
-        float | None,
-        period("--wait", help="Wait for agents to obey (3s)."),
-    ] = None,
+    wait: AgentWait = None,
 ) -> None:
-    """Let shippers go on, and the consumers that `jetspark pause` paused."""
+    """Resume the shippers, and the consumers that `jetspark pause` paused."""
     everything = not shippers and not consumers
     async with run.jetstream() as js:
-        # The switch first: whatever goes wrong with a consumer, agents must not wait for it.
+        # The switch first: an error with a consumer must not keep the agents paused.
         switch = await set_switch(js, paused=False) if shippers or everything else None
         named = await named_consumers(js, consumers)
         if everything:

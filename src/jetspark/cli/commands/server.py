@@ -1,4 +1,4 @@
-"""`jetspark server`: the embedded server, in the foreground."""
+"""`jetspark server`: a nats-server in the foreground."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Annotated, Any, Final
 import typer
 
 from jetspark import server as embedded
-from jetspark.cli.args.parameters import checked, option
-from jetspark.cli.args.units import size
+from jetspark.cli.args.parameters import option, size_option
 from jetspark.cli.command import Run, command, group
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.errors import ServerStartError
 
-app = group("A real nats-server that starts and stops with the command.")
+app = group("Run a nats-server that stops with the command.")
 
-_LOOK: Final = 0.2
+#: Seconds between two looks at the server and its log.
+_INTERVAL: Final = 0.2
 
 
 @command(
@@ -35,29 +35,29 @@ async def run_server(
     run: Run,
     *,
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port on 127.0.0.1; 0 is a free one.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port on 127.0.0.1; 0 is any free port.")
     ] = 4222,
     store_dir: Annotated[
         Path | None,
         option(
             "--store-dir",
             metavar="DIR",
-            help="Where JetStream stores, and keeps it. Without, it goes at the end.",
+            help="Directory of JetStream; by default a temporary one, deleted at the end.",
         ),
     ] = None,
     name: Annotated[str | None, option("--name", metavar="NAME", help="Name of the server.")] = None,
     domain: Annotated[str | None, option("--domain", metavar="NAME", help="JetStream domain.")] = None,
-    jetstream: Annotated[bool, typer.Option("--jetstream/--no-jetstream", help="With JetStream.")] = True,
-    monitor: Annotated[bool, typer.Option("--monitor", help="Open the HTTP monitoring port, too.")] = False,
+    jetstream: Annotated[bool, typer.Option("--jetstream/--no-jetstream", help="Enable JetStream.")] = True,
+    monitor: Annotated[bool, typer.Option("--monitor", help="Open an HTTP monitoring port.")] = False,
     max_payload: Annotated[
         int | None,
-        option("--max-payload", metavar="SIZE", parser=checked(size), help="Largest message (1MB)."),
+        size_option("--max-payload", help="Maximum size of a message (1MB)."),
     ] = None,
-    log: Annotated[bool, typer.Option("--log", help="Show the server's log, on stderr.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Print the log of the server to stderr.")] = False,
 ) -> None:
-    """Run a server in the foreground, until Ctrl-C or SIGTERM, which end it with exit code 0.
+    """Run a server in the foreground. Ctrl-C and SIGTERM stop it with exit code 0.
 
-    It listens on 127.0.0.1 only, and anybody on this machine may connect.
+    It listens on 127.0.0.1 only; every user of this machine can connect.
     """
     options: dict[str, Any] = {
         "port": port,
@@ -74,7 +74,7 @@ async def run_server(
             _show(run, server, kept=store_dir is not None)
             await _watch(server, log=log)
     except ServerStartError as error:
-        raise Failure(_reason(error, port), _way_out(error), Exit.FAILED) from error
+        raise Failure(_reason(error, port), _hint(error), Exit.FAILED) from error
     except asyncio.CancelledError:
         run.out.note("The server was stopped")
 
@@ -94,30 +94,30 @@ def _show(run: Run, server: embedded.Server, *, kept: bool) -> None:
         return
     store = None
     if server.store_dir is not None:
-        store = server.store_dir if kept else f"{server.store_dir} (temporary: it goes with the server)"
+        store = server.store_dir if kept else f"{server.store_dir} (temporary, deleted at the end)"
     run.out.details(
         (
             ("URL", server.url),
             ("Name", server.name),
-            ("Store", store or "none: without JetStream"),
+            ("Store", store or "none (no JetStream)"),
             ("Monitoring", server.monitor_url),
             ("Process", server.pid),
         )
     )
-    run.out.note("Ctrl-C ends it")
+    run.out.note("Stop it with Ctrl-C")
 
 
 async def _watch(server: embedded.Server, *, log: bool) -> None:
-    """Return never; raise `Failure` when the server ends by itself."""
+    """Never return; raise `Failure` if the server ends."""
     shown = 0
     while server.running:
         if log:
             text = server.log()
             sys.stderr.write(text[shown:])
             shown = len(text)
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_INTERVAL)
     lines = server.log().strip().splitlines()
-    raise Failure(f"the server ended: {lines[-1] if lines else 'it said nothing'}")
+    raise Failure(f"the server ended: {lines[-1] if lines else 'its log is empty'}")
 
 
 def _reason(error: ServerStartError, port: int) -> str:
@@ -127,7 +127,11 @@ def _reason(error: ServerStartError, port: int) -> str:
     return lines[-1].strip() if lines else str(error)
 
 
-def _way_out(error: ServerStartError) -> str | None:
+def _hint(error: ServerStartError) -> str | None:
     if "address already in use" in str(error):
-        return "Take another with --port, 0 for any that is free"
-    return f"It runs {os.environ['JETSPARK_NATS_SERVER']}" if os.environ.get("JETSPARK_NATS_SERVER") else None
+        return "Use another --port; 0 is any free port"
+    return (
+        f"The binary is {os.environ['JETSPARK_NATS_SERVER']}"
+        if os.environ.get("JETSPARK_NATS_SERVER")
+        else None
+    )

@@ -1,21 +1,29 @@
-"""`jetspark ship`: the agent, in the foreground."""
+"""`jetspark ship`: the log agent, in the foreground."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import Metrics, checked, one_of, option, period, words
-from jetspark.cli.args.units import show_bytes, show_count, show_rate, size
+from jetspark.cli.args.parameters import (
+    Metrics,
+    choice_option,
+    comma_separated,
+    duration_option,
+    option,
+    size_option,
+)
+from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.json import plain
-from jetspark.cli.ui.signals import every, stopped_by_signals
+from jetspark.cli.ui.json import to_json
+from jetspark.cli.ui.signals import run_until_stopped
 from jetspark.errors import StreamNameInUse, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import StreamConfig
@@ -43,69 +51,70 @@ async def ship(
         list[str] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="Files or patterns in quotes, with ** for any depth; without, stdin.",
+            help="Files, or quoted patterns with ** for any depth; stdin by default.",
             show_default=False,
         ),
     ] = None,
     *,
     host: Annotated[
-        str | None, option("--host", metavar="NAME", help="Who this is (the name of the machine).")
+        str | None, option("--host", metavar="NAME", help="Host name in the subject (this machine's).")
     ] = None,
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="SUBJECT", help="Ship to PREFIX.PARTITION.HOST.")
+        str, typer.Option("--prefix", metavar="SUBJECT", help="Publish to PREFIX.PARTITION.HOST.")
     ] = "logs",
     partitions: Annotated[
-        int, typer.Option("--partitions", metavar="NUMBER", help="Hosts are sorted into so many.")
+        int,
+        typer.Option("--partitions", metavar="NUMBER", help="Number of partitions that hosts are hashed to."),
     ] = 16,
     create: Annotated[
         str | None,
-        option("--create", metavar="STREAM", help="Create this stream for the prefix, if it is not there."),
+        option("--create", metavar="STREAM", help="Create this stream for the prefix if it is missing."),
     ] = None,
     positions: Annotated[
         Path | None,
-        option("--positions", metavar="FILE", help="Where it is noted how far files are shipped."),
+        option("--positions", metavar="FILE", help="File that records how far each log was shipped."),
     ] = None,
     from_end: Annotated[
         bool,
-        typer.Option("--from-end/--from-start", help="Where files begin when there are no positions yet."),
+        typer.Option("--from-end/--from-start", help="Where to start in files without a recorded position."),
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Ship what is there, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Ship the existing lines, then stop.")] = False,
     exclude: Annotated[
         list[str] | None,
-        option("--exclude", metavar="PATTERN", help="Names to leave out (compressed files)."),
+        option("--exclude", metavar="PATTERN", help="File names to skip (compressed files)."),
     ] = None,
     max_line: Annotated[
         int | None,
-        option("--max-line", metavar="SIZE", parser=checked(size), help="Cut longer lines (256KB)."),
+        size_option("--max-line", help="Truncate longer lines (256KB)."),
     ] = None,
     compress: Annotated[
         str | None,
-        option("--compress", metavar="WORD", parser=one_of(*ENCODINGS), help="Compress: gzip or zstd."),
+        choice_option("--compress", choices=ENCODINGS, help="Compress the messages."),
     ] = None,
     window: Annotated[
-        int, typer.Option("--window", metavar="NUMBER", help="Messages under way at most.")
+        int, typer.Option("--window", metavar="NUMBER", help="Maximum messages in flight.")
     ] = 4096,
     close_after: Annotated[
         float | None,
-        period(
+        duration_option(
             "--close-after",
-            help="Close files that were renamed or deleted when nothing came for so long (1m).",
+            help="Close a renamed or deleted file after this long without new lines (1m).",
         ),
     ] = None,
     metrics: Metrics = None,
     control: Annotated[
-        bool, typer.Option("--control/--no-control", help="Obey `jetspark pause`, and report to it.")
+        bool, typer.Option("--control/--no-control", help="Obey `jetspark pause`, and report status.")
     ] = True,
 ) -> None:
-    """Follow log files and ship their lines into JetStream, each line once.
+    """Follow log files and publish their lines to JetStream, each line once.
 
-    Positions are noted when the stream has the lines. Ctrl-C and SIGTERM end it with exit code 0, after
-    what is under way was acknowledged. While the server is away it waits, for as long as it takes; with
-    --once it fails.
+    A position is recorded once the stream has acknowledged the lines before it. Ctrl-C and SIGTERM stop the
+    agent with exit code 0, after the messages in flight are acknowledged. The agent waits for an unreachable
+    server without limit; with --once it fails.
     """
     options = ShipOptions(
         patterns=files or [],
-        exclude=words(exclude) if exclude else COMPRESSED,
+        exclude=comma_separated(exclude) if exclude else COMPRESSED,
         host=host or socket.gethostname(),
         prefix=prefix,
         partitions=partitions,
@@ -118,46 +127,35 @@ async def ship(
         close_after=60.0 if close_after is None else close_after,
         control=control,
     )
-    async with _connected(run, patient=not once) as js:
+    async with _connected(run, wait=not once) as js:
         if create is not None:
             await _create(js, create, prefix)
         agent = Agent(js, options, run.out.warn)
-        began = time.monotonic()
-
-        def show() -> None:
-            _show(run, agent.status(), time.monotonic() - began)
-
-        with stopped_by_signals(agent.stop), every(10.0 if metrics is None else metrics, show):
-            await agent.run()
-        show()
+        await run_until_stopped(
+            agent.run(),
+            agent.stop,
+            report=lambda seconds: _show(run, agent.status(), seconds),
+            interval=metrics,
+        )
 
 
-class _connected:
-    """JetStream; one who is patient waits for the server."""
-
-    def __init__(self, run: Run, *, patient: bool) -> None:
-        self._run = run
-        self._patient = patient
-        self._context: Any = None
-
-    async def __aenter__(self) -> JetStream:
-        waited = False
+@asynccontextmanager
+async def _connected(run: Run, *, wait: bool) -> AsyncIterator[JetStream]:
+    """JetStream. With `wait`, an unreachable server is tried again every second."""
+    async with AsyncExitStack() as stack:
+        warned = False
         while True:
-            self._context = self._run.jetstream()
             try:
-                js: JetStream = await self._context.__aenter__()
+                js = await stack.enter_async_context(run.jetstream())
+                break
             except Failure as failure:
-                if not self._patient or failure.code != Exit.UNREACHABLE:
+                if not wait or failure.code != Exit.UNREACHABLE:
                     raise
-                if not waited:
-                    self._run.out.warn(f"waiting for the server: {failure}")
-                waited = True
+                if not warned:
+                    run.out.warn(f"waiting for the server: {failure}")
+                warned = True
                 await asyncio.sleep(1.0)
-            else:
-                return js
-
-    async def __aexit__(self, *exc: Any) -> None:
-        await self._context.__aexit__(*exc)
+        yield js
 
 
 async def _create(js: JetStream, name: str, prefix: str) -> None:
@@ -168,16 +166,16 @@ async def _create(js: JetStream, name: str, prefix: str) -> None:
         stream = await js.get_stream(name)
         if f"{prefix}.>" not in stream.config.subjects:
             raise UsageError(
-                f"stream {name} is there and does not store {prefix}.>", hint="Use another name or --prefix"
+                f"stream {name} exists and does not store {prefix}.>", hint="Use another name or --prefix"
             ) from None
 
 
 def _show(run: Run, status: AgentStatus, seconds: float) -> None:
     if run.out.json:
-        run.out.record({**plain(status), "seconds": round(seconds, 3)})
+        run.out.record({**to_json(status), "seconds": round(seconds, 3)})
         return
     run.out.text(
         f"{status.state}: {show_count(status.lines)} lines, {show_bytes(status.bytes)} of "
         f"{show_count(status.files)} files stored, {show_rate(status.lines, seconds)} lines/s, "
-        f"{show_count(status.under_way)} under way, {show_bytes(status.behind)} behind"
+        f"{show_count(status.under_way)} in flight, {show_bytes(status.behind)} behind"
     )

@@ -1,4 +1,4 @@
-"""`jetspark sub`: read messages as they come, from a subject or from a stream."""
+"""`jetspark sub`: read messages from a subject, a stream or a consumer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from jetspark.cli.args.complete import consumer_names, stream_names
-from jetspark.cli.args.parameters import option, period
-from jetspark.cli.args.position import Deliver, Position, position
+from jetspark.cli.args.parameters import EndAfter, EndWhenIdle, option
+from jetspark.cli.args.start import Deliver, Start, parse_start
 from jetspark.cli.command import Run, command, single
+from jetspark.cli.complete import consumer_option, stream_option
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.json import delivered, received
+from jetspark.cli.ui.json import delivered_json, received_json
 from jetspark.cli.ui.messages import show_delivered, show_received
 from jetspark.core.connection import Connection
 from jetspark.core.message import Msg
@@ -26,7 +26,7 @@ app = single()
 
 
 class _Limits(NamedTuple):
-    """When it ends by itself: after so many messages, or when none comes for so many seconds."""
+    """When to stop: after `number` messages, or after `wait` seconds without one."""
 
     number: int | None
     wait: float | None
@@ -37,9 +37,9 @@ class _Limits(NamedTuple):
 
 
 _BATCH: Final = 500
-#: Seconds of one pull of many; it is only a pull, the next one follows.
-_PULL: Final = 30.0
-#: Seconds without use after which the server deletes a consumer that was made for one `sub`.
+#: Seconds until a pull expires; the next one follows.
+_EXPIRES: Final = 30.0
+#: Seconds without use after which the server deletes the consumer of one `sub`.
 _EPHEMERAL: Final = 60.0
 
 
@@ -57,45 +57,45 @@ async def sub(
     run: Run,
     subject: Annotated[
         str | None,
-        typer.Argument(metavar="SUBJECT", help="What to read; of a stream, a filter.", show_default=False),
+        typer.Argument(
+            metavar="SUBJECT", help="Subject to read; with --stream, a filter.", show_default=False
+        ),
     ] = None,
     *,
     queue: Annotated[
-        str | None, option("--queue", metavar="NAME", help="Share the messages of a subject.")
-    ] = None,
-    stream: Annotated[
-        str | None, option("--stream", metavar="STREAM", autocompletion=stream_names, help="Read a stream.")
-    ] = None,
-    consumer: Annotated[
         str | None,
-        option("--consumer", metavar="NAME", autocompletion=consumer_names, help="Through this consumer."),
+        option("--queue", metavar="NAME", help="Queue group that shares the messages of a subject."),
     ] = None,
+    stream: Annotated[str | None, stream_option("Read this stream.")] = None,
+    consumer: Annotated[str | None, consumer_option("Read through this consumer of the stream.")] = None,
     deliver: Deliver = None,
     since: Annotated[
-        str | None, option("--since", metavar="TIME", help="The same as --deliver, for a time.")
+        str | None, option("--since", metavar="TIME", help="Start at this time; the same as --deliver.")
     ] = None,
     start_sequence: Annotated[
-        int | None, option("--start-sequence", metavar="SEQUENCE", min=1, help="The same, for a sequence.")
+        int | None,
+        option(
+            "--start-sequence",
+            metavar="SEQUENCE",
+            min=1,
+            help="Start at this sequence; the same as --deliver.",
+        ),
     ] = None,
     ack: Annotated[
         bool | None,
-        option("--ack/--no-ack", help="Acknowledge what was printed; by default with --consumer alone."),
+        option("--ack/--no-ack", help="Acknowledge printed messages; the default with --consumer."),
     ] = None,
-    number: Annotated[
-        int | None, option("--count", metavar="NUMBER", min=1, help="End after so many.")
-    ] = None,
-    wait: Annotated[
-        float | None,
-        period("--wait", help="End when none comes for so long."),
-    ] = None,
+    number: EndAfter = None,
+    wait: EndWhenIdle = None,
     raw: Annotated[
-        bool, typer.Option("--raw", "-r", help="Print the data alone, as it is, a line each.")
+        bool, typer.Option("--raw", "-r", help="Print only the data, unchanged, with a line break.")
     ] = False,
 ) -> None:
-    """Read messages, until Ctrl-C or a limit.
+    """Read messages, until Ctrl-C, --count or --wait.
 
-    Without --stream it hears what is published while it listens. With it, it reads the stream in order from
-    --deliver on (all), and goes on with what comes. With --ack on a work queue it takes messages out.
+    Without --stream it receives messages published while it runs. With --stream it reads the stored
+    messages in order, starting at --deliver (all), and then new ones. --ack on a work queue removes the
+    messages.
     """
     start = _start(deliver, since, start_sequence)
     _check(subject, queue=queue, stream=stream, consumer=consumer, start=start, ack=ack)
@@ -105,22 +105,24 @@ async def sub(
         if raw:
             run.out.raw(message.data + b"\n")
         elif isinstance(message, JetStreamMsg):
-            run.out.record(delivered(message)) if run.out.json else show_delivered(run.out, message, index)
+            run.out.record(delivered_json(message)) if run.out.json else show_delivered(
+                run.out, message, index
+            )
         else:
-            run.out.record(received(message)) if run.out.json else show_received(run.out, message, index)
+            run.out.record(received_json(message)) if run.out.json else show_received(run.out, message, index)
 
-    async with run.connection() as nc:
-        js = nc.jetstream(**run.settings.jetstream_options())
+    async with run.jetstream() as js:
+        nc = js.connection
         acknowledge = ack if ack is not None else consumer is not None
         if stream is None:
-            messages = _heard(nc, str(subject), queue or "", limits)
+            messages = _subscribed(nc, str(subject), queue or "", limits)
             run.out.note(f"Listening on {subject}")
         elif consumer is not None:
             messages = _pulled(await js.get_consumer(stream, consumer), limits)
         elif acknowledge:
-            messages = _taken(js, stream, subject, start or Position(), limits)
+            messages = _acknowledged(js, stream, subject, start or Start(), limits)
         else:
-            messages = _read(js, stream, subject, start or Position(), limits)
+            messages = _ordered(js, stream, subject, start or Start(), limits)
         index = 0
         async with aclosing(messages):
             async for message in messages:
@@ -132,9 +134,11 @@ async def sub(
             await nc.flush()
 
 
-def _start(deliver: Any, since: str | None, sequence: int | None) -> Position | None:
+def _start(deliver: Any, since: str | None, sequence: int | None) -> Start | None:
     given = [
-        each for each in (deliver, since and position(since), sequence and position(str(sequence))) if each
+        each
+        for each in (deliver, since and parse_start(since), sequence and parse_start(str(sequence)))
+        if each
     ]
     if len(given) > 1:
         raise Failure("--deliver, --since and --start-sequence exclude each other", code=Exit.USAGE)
@@ -147,7 +151,7 @@ def _check(
     queue: str | None,
     stream: str | None,
     consumer: str | None,
-    start: Position | None,
+    start: Start | None,
     ack: bool | None,
 ) -> None:
     problem = None
@@ -155,17 +159,17 @@ def _check(
         if subject is None:
             problem = "give a subject, or --stream"
         elif consumer is not None or start is not None or ack:
-            problem = "--consumer, --ack and where to start need --stream"
+            problem = "--consumer, --ack, --deliver, --since and --start-sequence need --stream"
     elif queue is not None:
-        problem = "--queue is for subjects; those who share a --consumer share its messages"
+        problem = "--queue excludes --stream; readers of one --consumer share its messages"
     elif consumer is not None and (subject is not None or start is not None):
-        problem = "--consumer has its own filter and start"
+        problem = "--consumer excludes SUBJECT, --deliver, --since and --start-sequence"
     if problem:
-        raise Failure(problem, "`jetspark sub --help` shows how", Exit.USAGE)
+        raise Failure(problem, "See `jetspark sub --help`", Exit.USAGE)
 
 
-async def _heard(nc: Connection, subject: str, queue: str, limits: _Limits) -> AsyncGenerator[Msg, None]:
-    """What is published while we listen."""
+async def _subscribed(nc: Connection, subject: str, queue: str, limits: _Limits) -> AsyncGenerator[Msg, None]:
+    """Messages published from now on."""
     async with await nc.subscribe(subject, queue=queue, max_msgs=limits.number) as subscription:
         await nc.flush()
         while frames := await subscription.take(_BATCH, limits.wait):
@@ -173,10 +177,10 @@ async def _heard(nc: Connection, subject: str, queue: str, limits: _Limits) -> A
                 yield Msg(frame, nc)
 
 
-async def _read(
-    js: JetStream, stream: str, subject: str | None, start: Position, limits: _Limits
+async def _ordered(
+    js: JetStream, stream: str, subject: str | None, start: Start, limits: _Limits
 ) -> AsyncGenerator[Msg, None]:
-    """A stream in order, without a trace."""
+    """A stream in order, by an ordered consumer."""
     reader = await js.ordered_consumer(stream, filter_subjects=_filters(subject, start), **start._asdict())
     async with reader.messages(max_messages=limits.batch) as messages:
         seen = 0
@@ -187,10 +191,10 @@ async def _read(
                 return
 
 
-async def _taken(
-    js: JetStream, stream: str, subject: str | None, start: Position, limits: _Limits
+async def _acknowledged(
+    js: JetStream, stream: str, subject: str | None, start: Start, limits: _Limits
 ) -> AsyncGenerator[Msg, None]:
-    """A stream through a consumer of our own that acknowledges."""
+    """A stream, by a temporary consumer with acknowledgements."""
     config = ConsumerConfig(
         ack_policy=AckPolicy.EXPLICIT,
         filter_subjects=_filters(subject, start),
@@ -208,14 +212,14 @@ async def _taken(
 
 
 async def _pulled(consumer: Consumer, limits: _Limits) -> AsyncGenerator[Msg, None]:
-    """From a consumer, and never more than wanted: what is fetched counts as delivered."""
+    """Messages of a consumer, never more than wanted: a fetched message counts as delivered."""
     seen = 0
     number, wait = limits
     while number is None or seen < number:
         wanted = _BATCH if number is None else min(number - seen, _BATCH)
         batch = await consumer.fetch_no_wait(wanted)
         if not batch:
-            message = await consumer.next(expires=wait or _PULL)
+            message = await consumer.next(expires=wait or _EXPIRES)
             if message is None and wait is not None:
                 return
             batch.extend([message] if message is not None else [])
@@ -224,7 +228,7 @@ async def _pulled(consumer: Consumer, limits: _Limits) -> AsyncGenerator[Msg, No
         seen += len(batch)
 
 
-def _filters(subject: str | None, start: Position) -> list[str]:
+def _filters(subject: str | None, start: Start) -> list[str]:
     if subject is not None:
         return [subject]
     return [">"] if start.deliver_policy == "last_per_subject" else []

@@ -1,34 +1,35 @@
-"""What went wrong, as one line with a way out, and the exit code that says it to scripts.
+"""Errors as one line with a hint, and the exit code for scripts.
 
-The two tables are the whole policy. Hints of the library speak of Python; where the command line has a better
-one it is here.
+The two tables are the whole policy: the exit code and hint for each class of error, and flags in place of the
+Python names in the library's texts.
 """
 
 from __future__ import annotations
 
 import enum
+import importlib.util
 import re
 from typing import Final
 
 from jetspark import errors
-from jetspark.cli.ui.escape import on_a_line
+from jetspark.cli.ui.escape import escape_line
 
-__all__ = ["CONNECT", "Exit", "Failure", "describe"]
+__all__ = ["CONNECT", "Exit", "Failure", "describe", "require"]
 
 
 class Exit(enum.IntEnum):
-    """The exit codes, as `docs/cli.md` documents them."""
+    """The exit codes, documented in `docs/cli.md`."""
 
     OK = 0
-    #: The server refused, or the work failed.
+    #: The server refused the request, or the work failed.
     FAILED = 1
-    #: The command line makes no sense, or an answer was needed and nobody could be asked.
+    #: Invalid arguments, or a confirmation was needed without a terminal.
     USAGE = 2
-    #: No server could be reached.
+    #: No server is reachable.
     UNREACHABLE = 3
-    #: There is no such stream, consumer, message or dead letter.
+    #: The stream, consumer, message or dead letter does not exist.
     NOT_FOUND = 4
-    #: Wrong credentials, or the user may not do this.
+    #: Wrong credentials or missing permissions.
     DENIED = 5
     INTERRUPTED = 130
     BROKEN_PIPE = 141
@@ -36,7 +37,7 @@ class Exit(enum.IntEnum):
 
 
 class Failure(Exception):
-    """An end that is explained: what, what to do, and the exit code."""
+    """Ends a command: the message, a hint what to do, and the exit code."""
 
     def __init__(self, message: str, hint: str | None = None, code: int = Exit.FAILED) -> None:
         super().__init__(message)
@@ -46,47 +47,51 @@ class Failure(Exception):
 
 _CREDENTIALS: Final = (
     "Check NATS_USER and NATS_PASSWORD, NATS_CREDS or NATS_NKEY, or the context; "
-    "`jetspark doctor` looks closer"
+    "`jetspark doctor` checks further"
 )
-_PERMISSIONS: Final = "The user needs this subject in its permissions, or use another --context"
-#: What to do when no server answers.
-CONNECT: Final = "Is nats-server running there? Say where with --server, NATS_URL or --context"
+_PERMISSIONS: Final = "Add this subject to the permissions of the user, or use another --context"
+#: The hint when no server answers.
+CONNECT: Final = "Is nats-server running there? Set its address with --server, NATS_URL or --context"
 
-# The first class that fits decides. None leaves the hint to the error itself.
+# The first matching class decides. None keeps the hint of the error.
 _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
     (
         errors.StreamNotFound,
         Exit.NOT_FOUND,
-        "`jetspark stream ls` shows what there is; check --js-domain, too",
+        "`jetspark stream ls` lists the streams; check --js-domain, too",
     ),
-    (errors.ConsumerNotFound, Exit.NOT_FOUND, "`jetspark consumer ls {stream}` shows what there is"),
+    (errors.ConsumerNotFound, Exit.NOT_FOUND, "`jetspark consumer ls {stream}` lists the consumers"),
     (
         errors.MessageNotFound,
         Exit.NOT_FOUND,
-        "`jetspark stream info {stream}` shows its first and last sequence",
+        "`jetspark stream info {stream}` shows the first and last sequence",
     ),
     (
         errors.NoStreamForSubject,
         Exit.NOT_FOUND,
-        "Create one with `jetspark stream add`, or publish without JetStream: --core",
+        "Create one with `jetspark stream add`, or publish without JetStream with --core",
     ),
     (
         errors.StreamNameInUse,
         Exit.FAILED,
-        "Change it with `jetspark stream edit {stream}`, or take another name",
+        "Change it with `jetspark stream edit {stream}`, or choose another name",
     ),
     (
         errors.StreamSubjectOverlap,
         Exit.FAILED,
-        "`jetspark stream ls --subject SUBJECT` tells which stream it is",
+        "`jetspark stream ls --subject SUBJECT` finds the other stream",
     ),
-    (errors.ConsumerNameInUse, Exit.FAILED, "Delete it with `jetspark consumer rm`, or take another name"),
+    (errors.ConsumerNameInUse, Exit.FAILED, "Delete it with `jetspark consumer rm`, or choose another name"),
     (errors.InsufficientResources, Exit.FAILED, "`jetspark doctor` shows the limits"),
     (errors.AuthorizationError, Exit.DENIED, _CREDENTIALS),
     (errors.PermissionsViolation, Exit.DENIED, _PERMISSIONS),
     (errors.JetStreamNotEnabled, Exit.FAILED, None),
     (errors.ServerNotFound, Exit.FAILED, None),
-    (errors.TLSError, Exit.UNREACHABLE, "Check --tlsca, --tlscert and --tlskey, and the certificate's name"),
+    (
+        errors.TLSError,
+        Exit.UNREACHABLE,
+        "Check --tlsca, --tlscert and --tlskey, and the host name in the certificate",
+    ),
     (errors.NoServersError, Exit.UNREACHABLE, CONNECT),
     (errors.ConnectionClosed, Exit.UNREACHABLE, None),
     (errors.ConnectionError, Exit.UNREACHABLE, CONNECT),
@@ -96,26 +101,33 @@ _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
 
 _ADVISORIES: Final = "`jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`"
 
-# Names of the Python API that a user of the command line never wrote, and what stands for them.
-_SPOKEN: Final = (
+# Names of the Python API, which a user of the command line does not know, and their replacements.
+_REPLACEMENTS: Final = (
     (
         re.compile(r"\b(?:StreamConfig|ConsumerConfig)\.(\w+)=(.*?) (is|are|has|need|excludes|cannot)\b"),
         r"\1 \2 \3",
     ),
     (re.compile(r"\b(?:StreamConfig|ConsumerConfig)\."), ""),
+    (re.compile(r"\bfilter_subjects?\b"), "subject filter"),
     (re.compile(r"(?:js|stream)\.create_advisory_stream\(\)"), _ADVISORIES),
     (re.compile(r"follow=True"), "--follow"),
     (re.compile(r"allow_direct=True"), "`jetspark stream edit --allow-direct`"),
 )
 
 
+def require(module: str, user: str, extra: str) -> None:
+    """Raise `Failure` unless a package of an optional dependency is installed."""
+    if importlib.util.find_spec(module) is None:
+        raise Failure(f"{user} needs {module}", f"Install it with `pip install 'jetspark[{extra}]'`")
+
+
 def describe(error: BaseException) -> tuple[str, int]:
-    """The line for an error, and the exit code."""
+    """The line that is printed for an error, and the exit code."""
     if isinstance(error, Failure):
         return _line(str(error), error.hint), error.code
     if isinstance(error, errors.PublishError) and isinstance(error.__cause__, errors.Error):
         line, code = describe(error.__cause__)
-        return f"{error.failed:,} messages are not stored: {line}", code
+        return f"{error.failed:,} messages were not stored: {line}", code
     if isinstance(error, errors.Error):
         message = str(error.args[0]) if error.args else type(error).__name__
         for kind, code, own_hint in _TABLE:
@@ -129,7 +141,7 @@ def describe(error: BaseException) -> tuple[str, int]:
     return (
         _line(
             f"{type(error).__name__}: {error}",
-            "This is a bug in jetspark. JETSPARK_TRACEBACK=1 shows where; please report it",
+            "This is a bug in jetspark. JETSPARK_TRACEBACK=1 shows the traceback; please report it",
         ),
         Exit.FAILED,
     )
@@ -139,6 +151,6 @@ def _line(message: str, hint: str | None) -> str:
     text = message.rstrip(".")
     if hint:
         text += f" {hint}" if text.endswith(("?", "!")) else f". {hint}"
-    for pattern, spoken in _SPOKEN:
-        text = pattern.sub(spoken, text)
-    return on_a_line(" ".join(text.split()))
+    for pattern, replacement in _REPLACEMENTS:
+        text = pattern.sub(replacement, text)
+    return escape_line(" ".join(text.split()))

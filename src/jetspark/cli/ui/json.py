@@ -1,8 +1,8 @@
-"""Everything as JSON has it: the stable fields of `--json`.
+"""The stable fields of `--json`.
 
-Every field of a model is there, `null` where the server said nothing. Names are those of the server and of
+Every field of a model is present, `null` where the server sent none. Names are those of the server and of
 the Python API. Durations are seconds, times RFC 3339 in UTC, sizes bytes. The data of a message is text in
-`data`, or, where it is no UTF-8, base64 in `data_base64`; the other of the two is `null`.
+`data`, or base64 in `data_base64` if it is not valid UTF-8; the other of the two is `null`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from jetspark.core.message import Msg
     from jetspark.jetstream.message.delivered import JetStreamMsg
 
-__all__ = ["data_fields", "delivered", "header_lists", "plain", "received", "stored"]
+__all__ = ["delivered_json", "received_json", "stored_json", "to_json"]
 
 
-def plain(value: object) -> Any:
-    """A value as JSON has it."""
+def to_json(value: object) -> Any:
+    """A value as JSON types: dict, list, text, number, bool or None."""
     match value:
         case StoredMessage():
-            return stored(value)
+            return stored_json(value)
         case DeadLetter():
-            return {name: plain(getattr(value, name)) for name in DeadLetter.__struct_fields__}
+            return {name: to_json(getattr(value, name)) for name in DeadLetter.__struct_fields__}
         case msgspec.Struct():
             fields = {
-                field.encode_name: plain(getattr(value, field.name))
+                field.encode_name: to_json(getattr(value, field.name))
                 for field in msgspec.structs.fields(value)
                 if field.name != "extra"
             }
-            return fields | plain(getattr(value, "extra", {}))
+            return fields | to_json(getattr(value, "extra", {}))
         case Headers():
-            return header_lists(value)
+            return _header_lists(value)
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case enum.Enum():
@@ -49,19 +49,19 @@ def plain(value: object) -> Any:
         case bytes():
             return base64.b64encode(value).decode()
         case Mapping():
-            return {str(key): plain(each) for key, each in value.items()}
+            return {str(key): to_json(each) for key, each in value.items()}
         case list() | tuple():
-            return [plain(each) for each in value]
+            return [to_json(each) for each in value]
         case _:
             return value
 
 
-def header_lists(headers: Headers) -> dict[str, list[str]]:
+def _header_lists(headers: Headers) -> dict[str, list[str]]:
     """Names with all their values."""
     return dict(headers.multi_items())
 
 
-def data_fields(data: bytes) -> dict[str, str | None]:
+def _data_fields(data: bytes) -> dict[str, str | None]:
     """`data` and `data_base64`, one of them null."""
     try:
         return {"data": data.decode(), "data_base64": None}
@@ -69,28 +69,28 @@ def data_fields(data: bytes) -> dict[str, str | None]:
         return {"data": None, "data_base64": base64.b64encode(data).decode()}
 
 
-def stored(message: StoredMessage) -> dict[str, Any]:
-    """A message as it was read from a stream."""
+def stored_json(message: StoredMessage) -> dict[str, Any]:
+    """A message read from a stream."""
     return {
         "stream": message.stream,
         "sequence": message.sequence,
         "subject": message.subject,
-        "timestamp": plain(message.timestamp),
-        "headers": header_lists(message.headers),
-        **data_fields(message.data),
+        "timestamp": to_json(message.timestamp),
+        "headers": _header_lists(message.headers),
+        **_data_fields(message.data),
     }
 
 
-def delivered(message: JetStreamMsg) -> dict[str, Any]:
-    """A message as a consumer delivered it."""
+def delivered_json(message: JetStreamMsg) -> dict[str, Any]:
+    """A message delivered by a consumer."""
     metadata = message.metadata
     return {
         "stream": metadata.stream,
         "sequence": metadata.sequence.stream,
         "subject": message.subject,
-        "timestamp": plain(metadata.timestamp),
-        "headers": header_lists(message.headers),
-        **data_fields(message.data),
+        "timestamp": to_json(metadata.timestamp),
+        "headers": _header_lists(message.headers),
+        **_data_fields(message.data),
         "consumer": metadata.consumer,
         "consumer_sequence": metadata.sequence.consumer,
         "num_delivered": metadata.num_delivered,
@@ -98,11 +98,11 @@ def delivered(message: JetStreamMsg) -> dict[str, Any]:
     }
 
 
-def received(message: Msg) -> dict[str, Any]:
-    """A message as a plain subscription got it."""
+def received_json(message: Msg) -> dict[str, Any]:
+    """A message received by a Core NATS subscription."""
     return {
         "subject": message.subject,
         "reply": message.reply or None,
-        "headers": header_lists(message.headers),
-        **data_fields(message.data),
+        "headers": _header_lists(message.headers),
+        **_data_fields(message.data),
     }

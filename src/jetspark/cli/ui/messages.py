@@ -1,10 +1,10 @@
-"""Messages as people read them."""
+"""Messages as text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jetspark.cli.ui.escape import on_a_line, payload
+from jetspark.cli.ui.escape import escape_line, escape_payload
 from jetspark.cli.ui.output import Output
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["show_delivered", "show_received", "show_stored"]
 
 
 def show_stored(out: Output, message: StoredMessage) -> None:
-    """A message of a stream, as the `nats` CLI shows it."""
+    """A message read from a stream, as the `nats` CLI shows it."""
     when = message.timestamp.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f %z")
     out.text(f"Item: {message.stream}#{message.sequence} received {when} on Subject {message.subject}")
     if message.headers:
@@ -26,7 +26,7 @@ def show_stored(out: Output, message: StoredMessage) -> None:
 
 
 def show_delivered(out: Output, message: JetStreamMsg, number: int) -> None:
-    """A message of a consumer."""
+    """A message delivered by a consumer."""
     metadata = message.metadata
     again = f", delivery {metadata.num_delivered}" if metadata.num_delivered > 1 else ""
     out.text(
@@ -37,7 +37,7 @@ def show_delivered(out: Output, message: JetStreamMsg, number: int) -> None:
 
 
 def show_received(out: Output, message: Msg, number: int) -> None:
-    """A message of a plain subscription."""
+    """A message received by a Core NATS subscription."""
     reply = f' with reply "{message.reply}"' if message.reply else ""
     out.text(f'[#{number}] Received on "{message.subject}"{reply}')
     _rest(out, message.headers, message.data)
@@ -46,5 +46,5 @@ def show_received(out: Output, message: Msg, number: int) -> None:
 def _rest(out: Output, headers: Headers, data: bytes) -> None:
     for name, values in headers.multi_items():
         for value in values:
-            out.text(f"  {on_a_line(name)}: {on_a_line(value)}", safe=True)
-    out.text(f"\n{payload(data)}\n", safe=True)
+            out.text(f"  {escape_line(name)}: {escape_line(value)}", safe=True)
+    out.text(f"\n{escape_payload(data)}\n", safe=True)

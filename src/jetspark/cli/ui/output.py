@@ -1,7 +1,7 @@
-"""What a command says: tables and lines for people, JSON for programs, remarks on stderr.
+"""The output of a command: text and tables for people, JSON for programs.
 
-Results go to stdout. Remarks and progress go to stderr, and only to a terminal; warnings always. Colours are
-for terminals alone. Everything is escaped here: callers hand over what they have.
+Results go to stdout, warnings to stderr. Notes, progress and colours appear only on a terminal. All text is
+escaped here; callers pass it unescaped.
 """
 
 from __future__ import annotations
@@ -18,71 +18,86 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from jetspark.cli.ui.escape import in_json, on_a_line
+from jetspark.cli.ui.escape import escape_json, escape_line
 from jetspark.cli.ui.failure import Exit, Failure
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "Progress", "buffer_stdout"]
+__all__ = ["Output", "ProgressBar", "buffer_stdout"]
 
 
-class Progress:
-    """How far long work is. Shows nothing unless stderr is a terminal."""
+class ProgressBar:
+    """The progress of long work. Shows nothing unless stderr is a terminal."""
 
     def __init__(self, bar: Any = None, task: Any = None) -> None:
         self._bar = bar
         self._task = task
 
     def advance(self, number: int) -> None:
-        """So many more are done."""
+        """Count this many more as done."""
         if self._bar is not None:
             self._bar.advance(self._task, number)
 
     def reach(self, number: int) -> None:
-        """So many are done in all."""
+        """Set how many are done in all."""
         if self._bar is not None:
             self._bar.update(self._task, completed=number)
 
 
 class Output:
-    """The way out of a command. `json` says whether a program reads it."""
+    """Prints what a command has to say, as JSON if `json` is set."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody can be asked."""
+        """Whether the user can be asked."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
     # --- results
 
     def value(self, value: Any) -> None:
-        """A JSON document."""
-        sys.stdout.write(in_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+        """Print a JSON document."""
+        sys.stdout.write(escape_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
     def record(self, value: Any) -> None:
-        """One JSON document of many: a line."""
-        self.text(in_json(json.dumps(value, ensure_ascii=False)), safe=True)
+        """Print one JSON document of many, on a line."""
+        self.text(escape_json(json.dumps(value, ensure_ascii=False)), safe=True)
+
+    def result(self, document: Any, text: object) -> None:
+        """Print the result of a command: a JSON document, or the text."""
+        if self.json:
+            self.value(document)
+        else:
+            self.text(text)
+
+    def names(self, names: Iterable[str]) -> None:
+        """Print names: a JSON list, or a line each."""
+        if self.json:
+            self.value(list(names))
+            return
+        for name in names:
+            self.text(name)
 
     def text(self, text: object = "", *, safe: bool = False) -> None:
-        """A line. With `safe` it is escaped already, and may have several."""
-        sys.stdout.write((str(text) if safe else on_a_line(text)) + "\n")
+        """Print a line. With `safe` the text is already escaped and can have several lines."""
+        sys.stdout.write((str(text) if safe else escape_line(text)) + "\n")
         sys.stdout.flush()
 
     def raw(self, data: bytes) -> None:
-        """Bytes as they are, for programs."""
+        """Print bytes unchanged, for programs."""
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
     def heading(self, text: str) -> None:
-        """What the following is about."""
-        _console("stdout").print(on_a_line(text), style="bold")
+        """Print a heading."""
+        _console("stdout").print(escape_line(text), style="bold")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-        """Rows of a kind; numbers stand right. Without rows, `empty` as a remark."""
+        """Print a table with numbers aligned right. Without rows, print `empty` as a note."""
         listed = [[_show(cell) for cell in row] for row in rows]
         if not listed:
             self.note(empty)
@@ -100,28 +115,28 @@ class Output:
             self.text("  ".join(cells).rstrip(), safe=True)
 
     def details(self, pairs: Iterable[tuple[str, object]]) -> None:
-        """Names and values, the names right as the `nats` CLI has them. None is left out."""
+        """Print names and values, aligned as in the `nats` CLI. Values that are None are left out."""
         shown = [(name, value) for name, value in pairs if value is not None]
         width = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
             self.text(f"{name:>{width}}: {_show(value)}", safe=True)
 
-    # --- remarks
+    # --- notes
 
     def note(self, text: str) -> None:
-        """A remark that only somebody at a terminal wants."""
+        """Print a note, on a terminal only."""
         if sys.stderr.isatty():
-            _console("stderr").print(on_a_line(text), style="dim")
+            _console("stderr").print(escape_line(text), style="dim")
 
     def warn(self, text: str) -> None:
-        """Something that must not be missed."""
-        sys.stderr.write(f"jetspark: {on_a_line(text)}\n")
+        """Print a warning."""
+        sys.stderr.write(f"jetspark: {escape_line(text)}\n")
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Progress]:
-        """Show how far it is while the context lasts."""
+    def progress(self, what: str, total: int | None) -> Iterator[ProgressBar]:
+        """Show a progress bar while the context lasts."""
         if not sys.stderr.isatty():
-            yield Progress()
+            yield ProgressBar()
             return
         from rich import progress  # noqa: PLC0415 - loaded when something is shown
 
@@ -135,38 +150,38 @@ class Output:
             transient=True,
         )
         with bar:
-            yield Progress(bar, bar.add_task(on_a_line(what), total=total))
+            yield ProgressBar(bar, bar.add_task(escape_line(what), total=total))
 
     # --- questions
 
     def confirm(self, question: str, *, force: bool) -> None:
-        """Go on only if somebody wants it. Raises `Failure` when they do not, or when nobody can be asked."""
+        """Ask for confirmation. Raises `Failure` if the user declines, or cannot be asked."""
         if force:
             return
         if not self.interactive:
             raise Failure(
-                f"nobody can be asked here: {question}",
-                "Add --force, or run it in a terminal",
+                f"confirmation needed: {question}",
+                "Add --force, or run the command in a terminal",
                 Exit.USAGE,
             )
         with _interruptible():
-            if not typer.confirm(on_a_line(question), err=True):
+            if not typer.confirm(escape_line(question), err=True):
                 raise Failure("nothing was changed")
 
     def ask(self, question: str, *, default: str | None = None) -> str:
-        """Ask for a word; only when `interactive`."""
+        """Ask a question; only when `interactive`."""
         with _interruptible():
             return str(typer.prompt(question, default=default, err=True))
 
     def ask_secret(self, user: str) -> str:
         """Ask for the password of a user."""
         with _interruptible():
-            return str(typer.prompt(f"Password of {on_a_line(user)}", hide_input=True, err=True))
+            return str(typer.prompt(f"Password for {escape_line(user)}", hide_input=True, err=True))
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a question: the event loop would only take note of it, and wait for the answer."""
+    """Let Ctrl-C end a question. The handler of asyncio would only cancel the task, which waits for input."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -178,10 +193,9 @@ def _interruptible() -> Iterator[None]:
 
 
 def buffer_stdout() -> None:
-    """Put a buffer before stdout where there is none, as with PYTHONUNBUFFERED.
+    """Buffer stdout if it is unbuffered, as with PYTHONUNBUFFERED.
 
-    Without one a write to a pipe that is full is cut short, and nobody is told. What must be seen at once is
-    flushed anyway.
+    An unbuffered write to a full pipe is cut short without an error. Lines are flushed one by one anyway.
     """
     unbuffered = getattr(sys.stdout, "buffer", None)
     if isinstance(unbuffered, io.RawIOBase):
@@ -191,7 +205,7 @@ def buffer_stdout() -> None:
 
 
 def _show(value: object) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else on_a_line(value)
+    return ("yes" if value else "no") if isinstance(value, bool) else escape_line(value)
 
 
 def _is_number(cell: str) -> bool:
@@ -199,7 +213,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _draw(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
-    """A table on a terminal."""
+    """Print a table on a terminal."""
     from rich import box  # noqa: PLC0415 - loaded when something is shown
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -220,7 +234,7 @@ def _console(stream: str) -> Console:
 def _console_on(file: TextIO) -> Console:
     from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
 
-    # What is piped is not cut to the width of a terminal that is not there.
+    # Piped output is not wrapped: there is no terminal width.
     width = None if file.isatty() else 100_000
     return Console(file=file, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 

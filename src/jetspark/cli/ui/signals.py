@@ -1,56 +1,118 @@
-"""Commands that run until they are told to end, and then end well: Ctrl-C and SIGTERM ask, exit code 0."""
+"""Ctrl-C and SIGTERM. Every handler here acts in the main thread only; elsewhere Python allows none.
+
+Most commands are cancelled and end with 130 or 143 (`cancelled_by_sigterm`; asyncio itself cancels at
+Ctrl-C). Commands that run until they are stopped finish their work instead (`run_until_stopped`,
+`stopped_by_signals`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
 
-__all__ = ["every", "stopped_by_signals"]
+import typer
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+from jetspark.cli.ui.failure import Exit
+
+__all__ = ["cancelled_by_sigterm", "run_until_stopped", "stopped_by_signals"]
+
+#: The signals that stop a command, and the exit codes that stand for them.
+_CODES: Final = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
-@contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first Ctrl-C or SIGTERM. The second one ends the process as it is."""
+async def cancelled_by_sigterm(work: Coroutine[Any, Any, None]) -> None:
+    """Run a command that SIGTERM cancels, as Ctrl-C does."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    terminated = False
+
+    def terminate() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    watched = _in_main_thread()
+    if watched:
+        loop.add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if terminated:
+            raise typer.Exit(Exit.TERMINATED) from None
+        raise
+    finally:
+        if watched:
+            loop.remove_signal_handler(signal.SIGTERM)
+
+
+async def run_until_stopped(
+    work: Coroutine[Any, Any, None],
+    stop: Callable[[], None],
+    *,
+    report: Callable[[float], None],
+    interval: float | None,
+) -> None:
+    """Run `work` to its end; the first Ctrl-C or SIGTERM calls `stop`, the second one ends the process.
+
+    `report` gets the seconds since the start: every `interval` seconds (10 by default, 0 is never), and at
+    the end.
+    """
     loop = asyncio.get_running_loop()
-    watched = threading.current_thread() is threading.main_thread()
+    began = time.monotonic()
 
-    def first() -> None:
+    async def report_often(seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            report(time.monotonic() - began)
+
+    def stop_once() -> None:
         restore()
         stop()
 
     def restore() -> None:
-        for number in _SIGNALS:
+        for number in _CODES:
             loop.remove_signal_handler(number)
 
-    if watched:
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, first)
+    if _in_main_thread():
+        for number in _CODES:
+            loop.add_signal_handler(number, stop_once)
+    seconds = 10.0 if interval is None else interval
+    reporting = asyncio.ensure_future(report_often(seconds)) if seconds > 0 else None
     try:
-        yield
+        await work
     finally:
-        if watched:
+        if reporting is not None:
+            reporting.cancel()
+        if _in_main_thread():
             restore()
+    report(time.monotonic() - began)
 
 
 @contextmanager
-def every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """Call a function again and again while the context lasts; never with 0 seconds."""
+def stopped_by_signals(stop: Callable[[], None], stop_now: Callable[[], None]) -> Iterator[list[Exit]]:
+    """Call `stop` at the first signal and `stop_now` at the others, outside of asyncio.
 
-    async def work() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            call()
+    The list gets the exit code of each signal.
+    """
+    received: list[Exit] = []
 
-    task = asyncio.ensure_future(work()) if seconds > 0 else None
+    def handle(number: int, _: FrameType | None) -> None:
+        (stop_now if received else stop)()
+        received.append(_CODES[signal.Signals(number)])
+
+    before = {number: signal.signal(number, handle) for number in _CODES}
     try:
-        yield
+        yield received
     finally:
-        if task is not None:
-            with suppress(RuntimeError):  # The loop may be closed.
-                task.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""`--trace`: the protocol as it goes by, one line a frame, on stderr. Credentials are not shown."""
+"""`--trace`: the protocol on stderr, one line per frame, with credentials masked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.cli.ui.escape import on_a_line
+from jetspark.cli.ui.escape import escape_line
 from jetspark.core.transport import Transport
 from jetspark.errors import RemoteProtocolError
 from jetspark.wire import (
@@ -27,16 +27,16 @@ from jetspark.wire import (
     UnsubFrame,
 )
 
-__all__ = ["protocol_shown"]
+__all__ = ["show_protocol"]
 
-#: How much of a payload is shown.
+#: Bytes of a payload that are shown.
 _SHOWN: Final = 200
 _SECRET: Final = ("pass", "auth_token", "jwt", "sig")
 
 
 @contextmanager
-def protocol_shown() -> Iterator[None]:
-    """Show what connections send and receive that are made in this context."""
+def show_protocol() -> Iterator[None]:
+    """Show what connections opened in this context send and receive."""
     Transport.tap = _Tracer
     try:
         yield
@@ -45,7 +45,7 @@ def protocol_shown() -> Iterator[None]:
 
 
 class _Tracer:
-    """Watches one transport."""
+    """Prints the frames of one transport."""
 
     def __init__(self) -> None:
         self._sent = Parser(peer="client")
@@ -62,7 +62,7 @@ class _Tracer:
 
 
 def _write(direction: str, line: str) -> None:
-    sys.stderr.write(f"{direction} {on_a_line(line)}\n")
+    sys.stderr.write(f"{direction} {escape_line(line)}\n")
 
 
 def _describe(frame: AnyFrame) -> str:
@@ -102,7 +102,7 @@ def _text(data: bytes) -> str:
 
 
 def _masked(connect: bytes) -> str:
-    """The JSON of a CONNECT without what is secret."""
+    """The JSON of a CONNECT with its secrets masked."""
     fields = msgspec.json.decode(connect, type=dict[str, object])
     return msgspec.json.encode(
         {name: "***" if name in _SECRET and value else value for name, value in fields.items()}

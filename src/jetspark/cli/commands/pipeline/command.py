@@ -1,49 +1,45 @@
-"""`jetspark pipeline`: the Spark job that turns shipped lines into tables, from one file."""
+"""`jetspark pipeline`: the Spark job that turns shipped log lines into tables, configured by one file."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, group
-from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.live import Live
+from jetspark.cli.commands.pipeline.live import LiveLine
+from jetspark.cli.ui.failure import Failure, require
+from jetspark.cli.ui.signals import stopped_by_signals
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
     from jetspark.logs.job.config import Config
-    from jetspark.logs.job.runner import BatchProgress, Runner
+    from jetspark.logs.job.runner import BatchProgress
     from jetspark.logs.job.toml_lines import Where
 
-app = group("The Spark job of the log pipeline: lines from JetStream become tables.")
+app = group("The Spark job of the log pipeline: reads log lines from JetStream and writes tables.")
 
-PipelineFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="The file, pipeline.toml.")]
-
-_CODES: Final = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+PipelineFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Configuration file, like pipeline.toml.")
+]
 
 
 @command(app, "check", examples="jetspark pipeline check pipeline.toml")
 def check(run: Run, file: PipelineFile) -> None:
-    """Check a file, without Spark and without a server.
+    """Check a configuration file, without Spark and without a server.
 
-    A mistake is told with its line and key, and the exit code is 2.
+    An error names its line and key, and the exit code is 2.
     """
     config, _ = _read(run, file)
-    if run.out.json:
-        run.out.value({"file": str(file), "name": config.name, "ok": True})
-    else:
-        run.out.text(f"{file} is right: {config.name}, {_way(config)}")
+    run.out.result(
+        {"file": str(file), "name": config.name, "ok": True},
+        f"{file} is valid: {config.name}, {_summary(config)}",
+    )
 
 
 @command(
@@ -58,9 +54,9 @@ def explain(
     run: Run,
     file: PipelineFile,
     *,
-    plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and show its plan too.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and show its plan as well.")] = False,
 ) -> None:
-    """Show what would run: source, format, columns, sink. With --plan, the SQL is checked as well."""
+    """Show what would run: source, format, columns, sink. --plan checks the SQL as well."""
     config, where = _read(run, file)
     shown = _plan(config, where) if plan else None
     pairs = _pairs(config)
@@ -89,14 +85,14 @@ def run_pipeline(
     run: Run,
     file: PipelineFile,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Read what is there, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process the stored messages, then stop.")] = False,
 ) -> None:
-    """Run the job: until Ctrl-C or SIGTERM, which let it finish its batch; the second time, at once.
+    """Run the job until Ctrl-C or SIGTERM. It finishes its batch first; a second signal stops it at once.
 
-    With trigger available-now or once, and with --once, it ends by itself.
+    With --once, or the trigger available-now or once, it stops by itself.
     """
     config, where = _read(run, file)
-    _check_spark()
+    require("pyspark", "the job", "spark")
     from jetspark.logs.job.job import Job  # noqa: PLC0415 - loads Spark
     from jetspark.logs.job.preflight import check_server  # noqa: PLC0415
     from jetspark.logs.job.runner import Runner  # noqa: PLC0415
@@ -106,22 +102,22 @@ def run_pipeline(
     log = _log(config)
     run.out.note(f"Starting Spark ({config.spark.master}), which logs to {log}")
     spark = start_session(config, log)
-    live = Live(run.out)
+    live = LiveLine(run.out)
 
-    def tell(progress: BatchProgress) -> None:
+    def report(progress: BatchProgress) -> None:
         if run.out.json:
             run.out.record(dataclasses.asdict(progress))
         else:
             live.show(progress)
 
-    runner = Runner(Job(spark, config, where), tell)
+    runner = Runner(Job(spark, config, where), report)
     try:
-        with live, _stopped_by_signals(runner) as received:
+        with live, stopped_by_signals(runner.stop.set, runner.stop_now.set) as received:
             runner.run(outputs, once=once)
     except UsageError:
-        raise  # Of the file, with line and key.
+        raise  # An error in the file, with line and key.
     except Error as error:
-        log_is = f"Spark's log is {log}"
+        log_is = f"The log of Spark is {log}"
         raise Failure(str(error.args[0]), f"{error.hint}. {log_is}" if error.hint else log_is) from error
     finally:
         stop_session(spark)
@@ -132,35 +128,13 @@ def run_pipeline(
             f"{show_count(totals['dead_letters'])} dead letters"
         )
     if received:
-        raise typer.Exit(_CODES[received[0]])
-
-
-@contextmanager
-def _stopped_by_signals(runner: Runner) -> Iterator[list[signal.Signals]]:
-    """Let signals stop the job; the list has those that came. Spark would cancel what runs at Ctrl-C."""
-    received: list[signal.Signals] = []
-
-    def stop(number: int, _: FrameType | None) -> None:
-        (runner.stop_now if received else runner.stop).set()
-        received.append(signal.Signals(number))
-
-    before = {number: signal.signal(number, stop) for number in _CODES}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        raise typer.Exit(received[0])
 
 
 def _read(run: Run, file: Path) -> tuple[Config, Where]:
     from jetspark.logs.job.config_file import read_config  # noqa: PLC0415
 
     return read_config(file, servers=run.settings.server, default_servers=os.environ.get("NATS_URL"))
-
-
-def _check_spark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise Failure("the job needs Spark", "Install it with `pip install 'jetspark[spark]'`")
 
 
 def _log(config: Config) -> Path:
@@ -172,7 +146,7 @@ def _log(config: Config) -> Path:
 
 
 def _plan(config: Config, where: Where) -> str:
-    _check_spark()
+    require("pyspark", "the job", "spark")
     from jetspark.logs.job.job import Job  # noqa: PLC0415 - loads Spark
     from jetspark.logs.job.session import start_session, stop_session  # noqa: PLC0415
 
@@ -183,7 +157,7 @@ def _plan(config: Config, where: Where) -> str:
         stop_session(spark)
 
 
-def _way(config: Config) -> str:
+def _summary(config: Config) -> str:
     source = config.source.options()["stream"]
     counted = f", counted by {config.counts.window}" if config.counts else ""
     return f"{source} as {config.parse.format}{counted} to {config.sink.format}"

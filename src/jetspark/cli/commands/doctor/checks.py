@@ -1,4 +1,4 @@
-"""What the doctor looks at. Every check ends in one `Check`, whatever happens."""
+"""The checks of the doctor. Each one returns a `Check` and never raises."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _T = TypeVar("_T")
 #: Spark 4 needs this Java.
 _JAVA: Final = 17
 _SPARK: Final = (4, 0)
-#: How full is worth a word.
+#: The share of a limit from which on the check warns.
 _FULL: Final = 0.9
 
-# Distribution, whether it must be there, and how it comes.
+# Distribution, whether it is required, and how to install it.
 _PACKAGES: Final = (
     ("msgspec", True, "pip install jetspark"),
     ("nkeys", True, "pip install jetspark"),
@@ -44,20 +44,21 @@ _PACKAGES: Final = (
 
 
 class Check(NamedTuple):
-    """What was found."""
+    """The result of a check."""
 
     name: str
     #: `ok`, `warn` or `fail`.
     status: str
     detail: str
-    #: What to do about it.
+    #: What to do about a problem.
     advice: str | None = None
 
 
-async def server_checks(nc: Connection, js: JetStream) -> list[Check]:
-    """The server, JetStream, and what the user may do."""
+async def server_checks(js: JetStream) -> list[Check]:
+    """Check the server, JetStream, and the permissions of the user."""
+    nc = js.connection
     checks = [await _server(nc), _version(nc)]
-    account = await _asked("JetStream", js.account_info)
+    account = await _attempt("JetStream", js.account_info)
     if isinstance(account, Check):
         return [*checks, account]
     checks += _limits(account)
@@ -83,7 +84,7 @@ def _version(nc: Connection) -> Check:
         "Server version",
         "warn",
         info.version,
-        f"Some commands need nats-server {needed.since} or newer: upgrade it",
+        f"Some commands need nats-server {needed.since} or later",
     )
 
 
@@ -105,7 +106,10 @@ def _tier(name: str, tier: Tier) -> Check:
         full = full or (most > 0 and amount >= _FULL * most)
     if full:
         return Check(
-            name, "warn", ", ".join(used), "Nearly full: delete something, or raise the limits of the account"
+            name,
+            "warn",
+            ", ".join(used),
+            "Nearly full: delete streams or messages, or raise the limits of the account",
         )
     return Check(name, "ok", ", ".join(used))
 
@@ -115,7 +119,7 @@ async def _permissions(nc: Connection, js: JetStream) -> list[Check]:
         async for _ in js.stream_names():
             break
 
-    async def hear_advisories() -> None:
+    async def receive_advisories() -> None:
         async with js.advisories(["max_deliver"]) as events:
             await events.next(0.05)
 
@@ -127,28 +131,28 @@ async def _permissions(nc: Connection, js: JetStream) -> list[Check]:
     checks: list[Check] = []
     for name, attempt in (
         ("Permission to list streams", list_streams),
-        ("Permission to hear advisories", hear_advisories),
+        ("Permission to receive advisories", receive_advisories),
         ("Permission to use inboxes", use_inboxes),
     ):
-        outcome = await _asked(name, attempt)
+        outcome = await _attempt(name, attempt)
         checks.append(outcome if isinstance(outcome, Check) else Check(name, "ok", "granted"))
     return checks
 
 
-async def _asked(name: str, attempt: Callable[[], Awaitable[_T]]) -> _T | Check:
-    """What an attempt returns, or the check that says why it failed."""
+async def _attempt(name: str, attempt: Callable[[], Awaitable[_T]]) -> _T | Check:
+    """The result of an attempt, or the failed check."""
     try:
         return await attempt()
     except PermissionsViolation as error:
         message = str(error.args[0])
-        return Check(name, "fail", message, "The user needs this subject in its permissions")
+        return Check(name, "fail", message, "Add this subject to the permissions of the user")
     except Error as error:
         message, _, advice = describe(error)[0].partition(". ")
         return Check(name, "fail", message, advice or None)
 
 
 def local_checks() -> list[Check]:
-    """This machine: Python, its packages, nats-server, Java and Spark."""
+    """Check this machine: Python, its packages, nats-server, Java and Spark."""
     return [_python(), *map(_package, _PACKAGES), _binary(), _java(), _spark()]
 
 
@@ -174,11 +178,11 @@ def _binary() -> Check:
 def _java() -> Check:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
-    way = f"Spark needs Java {_JAVA} or newer: install it, and set JAVA_HOME if it is not on the PATH"
+    way = f"Spark needs Java {_JAVA} or later: install it, and set JAVA_HOME if it is not on the PATH"
     if java is None:
         return Check("Java", "warn", f"not in JAVA_HOME ({home})" if home else "not found", way)
     try:
-        # It reports on stderr, as it always did.
+        # Java prints its version to stderr.
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("Java", "warn", f"{java} does not run: {error}", way)

@@ -1,9 +1,8 @@
-"""`jetspark demo`: the whole log pipeline on this machine, for about a minute, with a kill on the way."""
+"""`jetspark demo`: the whole log pipeline on this machine for about a minute, with Spark killed half-way."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import tempfile
 import time
 from collections.abc import Sequence
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from jetspark.cli.args.parameters import one_of, option, period
+from jetspark.cli.args.parameters import choice_option, duration_option, option
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.ui.demo_view import DemoView
-from jetspark.cli.ui.failure import Failure
+from jetspark.cli.commands.demo.view import DemoView
+from jetspark.cli.ui.failure import Failure, require
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 app = single()
 
-#: Seconds between two looks.
-_LOOK: Final = 0.25
-#: Seconds that the rest may take when the hosts are done.
-_PATIENCE: Final = 300.0
+#: Seconds between two samples.
+_INTERVAL: Final = 0.25
+#: Seconds to wait for the first batch, and for the last one after the hosts stop.
+_TIMEOUT: Final = 300.0
 #: Lines after which a host rotates its log.
 _ROTATE: Final = 3000
 
@@ -46,48 +45,48 @@ _ROTATE: Final = 3000
 def demo(
     run: Run,
     *,
-    hosts: Annotated[int, typer.Option("--hosts", metavar="NUMBER", min=1, help="How many write.")] = 5,
+    hosts: Annotated[
+        int, typer.Option("--hosts", metavar="NUMBER", min=1, help="Number of simulated hosts.")
+    ] = 5,
     rate: Annotated[
-        float, typer.Option("--rate", metavar="NUMBER", min=1, help="Lines a second of each.")
+        float, typer.Option("--rate", metavar="NUMBER", min=1, help="Lines per second and host.")
     ] = 400,
     seconds: Annotated[
         float | None,
-        period("--seconds", help="For how long they write once Spark works (20s)."),
+        duration_option("--seconds", help="How long the hosts write once Spark runs (20s)."),
     ] = None,
     files: Annotated[
         list[str] | None,
-        option("--files", metavar="PATTERN", help="Ship these files of yours instead."),
+        option("--files", metavar="PATTERN", help="Ship these files instead of simulated logs."),
     ] = None,
     format: Annotated[
         str | None,
-        option(
-            "--format",
-            metavar="WORD",
-            parser=one_of("combined", "syslog", "raw"),
-            help="How lines of yours are written (combined).",
+        choice_option(
+            "--format", choices=("combined", "syslog", "raw"), help="Format of the --files (combined)."
         ),
     ] = None,
     kill: Annotated[
-        bool, typer.Option("--kill/--no-kill", help="Kill Spark on the way, and start it again.")
+        bool, typer.Option("--kill/--no-kill", help="Kill Spark half-way and restart it.")
     ] = True,
     directory: Annotated[
         Path | None,
-        option("--directory", metavar="PATH", help="Where everything goes; it must be empty (a new one)."),
+        option("--directory", metavar="PATH", help="Empty directory for all files (a temporary one)."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Other lines.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Seed of the simulated lines.")] = 1,
 ) -> None:
-    """Run the whole log pipeline: hosts write, agents ship, Spark makes a table, and is killed on the way.
+    """Run the whole log pipeline: hosts write, agents ship, Spark writes a table and is killed half-way.
 
-    In the end Spark counts: the exit code is 0 if every line that was written is in the table or a dead
-    letter, once.
+    At the end Spark counts the lines. The exit code is 0 if each line that was written is exactly once in the
+    table or among the dead letters.
     """
-    _check_installed()
+    for module in ("pyspark", "matplotlib"):
+        require(module, "the demo", "demo")
     from jetspark.logs.demo.hosts import Host, OwnFiles  # noqa: PLC0415 - loads Spark
     from jetspark.logs.demo.pipeline import Pipeline  # noqa: PLC0415
     from jetspark.logs.demo.plot import draw  # noqa: PLC0415
 
     if format is not None and not files:
-        raise UsageError("--format is for --files", hint="Simulated hosts write access logs")
+        raise UsageError("--format needs --files", hint="Simulated hosts write access logs")
     place = _place(directory)
     sources: Sequence[LogSource] = (
         [OwnFiles(files)]
@@ -106,51 +105,45 @@ def demo(
             counts = _count(pipeline, simulated=not files)
         draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
     except Error as error:
-        raise Failure(str(error), f"Everything is in {place}") from error
+        raise Failure(str(error), f"All files are in {place}") from error
     _show(run, counts, pipeline)
     if not counts.match:
         raise Failure(
             f"the counts do not match: {counts.lost:,} lines missing, {counts.duplicates:,} duplicates",
-            f"Everything is in {place}",
+            f"All files are in {place}",
         )
-
-
-def _check_installed() -> None:
-    for module in ("pyspark", "matplotlib"):
-        if importlib.util.find_spec(module) is None:
-            raise Failure(f"the demo needs {module}", "Install it with `pip install 'jetspark[demo]'`")
 
 
 def _place(directory: Path | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="jetspark-demo-"))
     if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
-        raise UsageError(f"{directory} is no empty directory", hint="Name one that is, or none")
+        raise UsageError(f"{directory} is not an empty directory", hint="Use an empty or a new directory")
     return directory.absolute()
 
 
 def _watch(pipeline: Pipeline, view: DemoView, seconds: float, *, kill: bool) -> None:
-    """Let it run for so long once Spark works, and kill it half-way. Then wait until all is processed."""
-    deadline = time.monotonic() + _PATIENCE
+    """Run for `seconds` once Spark works, killing it half-way. Then wait until every line is processed."""
+    deadline = time.monotonic() + _TIMEOUT
     while not view.show(pipeline.sample()).processed:
         if time.monotonic() > deadline:
-            raise Error(f"Spark finished no batch in {_PATIENCE:g} s")
-        time.sleep(_LOOK)
+            raise Error(f"Spark finished no batch in {_TIMEOUT:g} s")
+        time.sleep(_INTERVAL)
     _run_for(seconds / 2, pipeline, view)
     if kill:
         pipeline.kill_job()
-        view.note("Spark was killed, and starts again")
+        view.note("Spark was killed and restarts")
     _run_for(seconds / 2, pipeline, view)
-    view.note("the hosts are done, the rest is on its way")
-    pipeline.finish(view.show, timeout=_PATIENCE)
-    view.note("Spark counts")
+    view.note("the hosts are done, waiting for the rest")
+    pipeline.finish(view.show, timeout=_TIMEOUT)
+    view.note("Spark counts the lines")
 
 
 def _run_for(seconds: float, pipeline: Pipeline, view: DemoView) -> None:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         view.show(pipeline.sample())
-        time.sleep(_LOOK)
+        time.sleep(_INTERVAL)
 
 
 def _count(pipeline: Pipeline, *, simulated: bool) -> LineCounts:

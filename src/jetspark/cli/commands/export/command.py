@@ -1,14 +1,14 @@
 """`jetspark export`: a stream, or a part of it, as a file.
 
-It reads what the stream holds when it begins, as a range of sequences (`jetstream/read/ranges.py`): each
-message once and in order, whatever happens on the way, without disturbing other consumers.
+It reads the messages that the stream holds at the start, as a range of sequences
+(`jetstream/read/ranges.py`): each message once and in order, across reconnects, without affecting other
+consumers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
@@ -16,11 +16,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from jetspark.cli.args.parameters import Force, StreamName, checked, one_of, option, words
-from jetspark.cli.args.units import moment, show_bytes, show_count, show_rate
+from jetspark.cli.args.parameters import Force, choice_option, comma_separated, moment_option, option
+from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.commands.export_files import Writer, open_writer
-from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.cli.commands.export.files import Writer, open_writer
+from jetspark.cli.complete import StreamName
+from jetspark.cli.ui.failure import Exit, Failure, require
 from jetspark.errors import DataLoss, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
@@ -31,8 +32,8 @@ from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads
 app = single()
 
 
-class _Asked(NamedTuple):
-    """Sequences [first, end) and times [since, until), as far as the user gave them."""
+class _Bounds(NamedTuple):
+    """Sequences [first, end) and times [since, until), None where not given."""
 
     first: int | None
     end: int | None
@@ -55,38 +56,35 @@ async def export(
     *,
     output: Annotated[
         Path | None,
-        option("--output", "-o", metavar="FILE", help="The file; without it, JSON lines to stdout."),
+        option("--output", "-o", metavar="FILE", help="Output file; JSON lines to stdout by default."),
     ] = None,
     kind: Annotated[
         str | None,
-        option(
-            "--format",
-            metavar="jsonl|parquet",
-            parser=one_of("jsonl", "parquet"),
-            help="By default what the file's name says.",
+        choice_option(
+            "--format", choices=("jsonl", "parquet"), help="File format; by default from the file name."
         ),
     ] = None,
     first: Annotated[
-        int | None, option("--start-sequence", metavar="SEQUENCE", min=1, help="From here on.")
+        int | None, option("--start-sequence", metavar="SEQUENCE", min=1, help="First sequence to export.")
     ] = None,
     end: Annotated[
-        int | None, option("--end-sequence", metavar="SEQUENCE", min=1, help="Up to, and without, this one.")
+        int | None, option("--end-sequence", metavar="SEQUENCE", min=1, help="Stop before this sequence.")
     ] = None,
     since: Annotated[
-        datetime | None, option("--since", metavar="TIME", parser=checked(moment), help="From this time on.")
+        datetime | None, moment_option("--since", help="Only messages stored since this time.")
     ] = None,
     until: Annotated[
-        datetime | None, option("--until", metavar="TIME", parser=checked(moment), help="Before this time.")
+        datetime | None, moment_option("--until", help="Only messages stored before this time.")
     ] = None,
     filters: Annotated[
         list[str] | None,
-        option("--filter", metavar="SUBJECT", help="Only what matches; several, or with commas."),
+        option("--filter", metavar="SUBJECT", help="Only matching subjects; repeatable, or with commas."),
     ] = None,
     force: Force = False,
 ) -> None:
     """Write the messages of a stream to a file, JSON lines or Parquet.
 
-    It reads what is there when it begins. The file appears when it is whole; Ctrl-C leaves nothing behind.
+    It exports the messages stored at the start. The file appears when it is complete; Ctrl-C leaves no file.
     """
     if first is not None and since is not None:
         raise Failure("--start-sequence and --since exclude each other", code=Exit.USAGE)
@@ -100,9 +98,9 @@ async def export(
             reads_direct(info.config)
         except UsageError as error:
             raise Failure(
-                str(error.args[0]), f"Allow them with `jetspark stream edit {stream} --allow-direct`"
+                str(error.args[0]), f"Enable direct gets with `jetspark stream edit {stream} --allow-direct`"
             ) from None
-        wanted = await _range(js, info, _Asked(first, end, since, until))
+        wanted = await _range(js, info, _Bounds(first, end, since, until))
 
         def lost(loss: DataLoss) -> None:
             if loss.cause in OF_THE_WHOLE_STREAM:
@@ -110,15 +108,15 @@ async def export(
             run.out.warn(str(loss))
 
         with (
-            _uncollected(),
+            _without_gc(),
             run.out.progress(f"Exporting {stream}", len(wanted)) as progress,
             open_writer(path, chosen, stream) as writer,
         ):
             began = time.perf_counter()
-            reading = read_range(js.api, wanted, subjects=words(filters), on_loss=lost)
+            reading = read_range(js.api, wanted, subjects=comma_separated(filters), on_loss=lost)
             async with aclosing(reading) as chunks:
                 async for chunk in chunks:
-                    await _in_a_thread(writer, chunk)
+                    await _write_in_thread(writer, chunk)
                     number += len(chunk)
                     size += sum(len(frame.data) for frame in chunk)
                     progress.advance(len(chunk))
@@ -144,8 +142,8 @@ async def export(
     )
 
 
-async def _in_a_thread(writer: Writer, chunk: Chunk) -> None:
-    """Write while the connection goes on. Who is cancelled waits: no file is closed under its writer."""
+async def _write_in_thread(writer: Writer, chunk: Chunk) -> None:
+    """Write without blocking the event loop. When cancelled, wait first: the writer still uses the file."""
     writing = asyncio.ensure_future(asyncio.to_thread(writer.write, chunk))
     try:
         await asyncio.shield(writing)
@@ -155,8 +153,8 @@ async def _in_a_thread(writer: Writer, chunk: Chunk) -> None:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Rows come by the million and are in no cycles; to look for some would take half of the time."""
+def _without_gc() -> Iterator[None]:
+    """Disable the garbage collector: millions of rows without cycles would cost it half of the run time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -169,29 +167,28 @@ def _uncollected() -> Iterator[None]:
 def _check_file(run: Run, path: Path | None, kind: str, *, force: bool) -> None:
     if kind == "parquet":
         if path is None:
-            raise Failure("Parquet cannot go to stdout", "Name a file with --output", Exit.USAGE)
-        if importlib.util.find_spec("pyarrow") is None:
-            raise Failure("Parquet needs pyarrow", "Install it with `pip install 'jetspark[spark]'`")
+            raise Failure("Parquet cannot go to stdout", "Give a file with --output", Exit.USAGE)
+        require("pyarrow", "Parquet", "spark")
     if path is not None:
         if not path.parent.is_dir():
-            raise Failure(f"there is no directory {path.parent}", code=Exit.USAGE)
+            raise Failure(f"directory {path.parent} does not exist", code=Exit.USAGE)
         if path.exists():
             if not path.is_file():
-                raise Failure(f"{path} is there, and is no file", code=Exit.USAGE)
+                raise Failure(f"{path} exists and is not a regular file", code=Exit.USAGE)
             run.out.confirm(f"Replace {path}?", force=force)
 
 
-async def _range(js: JetStream, info: StreamInfo, asked: _Asked) -> StreamRange:
-    """What to read of what is there."""
+async def _range(js: JetStream, info: StreamInfo, bounds: _Bounds) -> StreamRange:
+    """The range to read, limited to what the stream holds."""
     name, state = info.config.name, info.state
     first, end = max(state.first_seq, 1), state.last_seq + 1
-    if asked.since is not None:
-        first = await first_at(js.api, name, state, asked.since)
-    if asked.until is not None:
-        end = await first_at(js.api, name, state, asked.until)
+    if bounds.since is not None:
+        first = await first_at(js.api, name, state, bounds.since)
+    if bounds.until is not None:
+        end = await first_at(js.api, name, state, bounds.until)
     return StreamRange(
         stream=name,
         created=info.created,
-        first_seq=max(first, asked.first or 0),
-        next_seq=min(end, asked.end or end),
+        first_seq=max(first, bounds.first or 0),
+        next_seq=min(end, bounds.end or end),
     )

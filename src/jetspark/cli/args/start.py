@@ -1,4 +1,4 @@
-"""Where reading starts: `all`, `new`, `last`, `subject`, a sequence, a time, or so long ago."""
+"""Where reading starts: `all`, `new`, `last`, `subject`, a sequence, a time, or a duration back from now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jetspark.cli.args.parameters import option
 from jetspark.cli.args.units import moment
 from jetspark.jetstream.model.consumer import DeliverPolicy
 
-__all__ = ["Deliver", "Position", "position"]
+__all__ = ["Deliver", "Start", "parse_start"]
 
 _WORDS: Final = {
     "all": DeliverPolicy.ALL,
@@ -22,26 +22,27 @@ _WORDS: Final = {
 }
 
 
-class Position(NamedTuple):
-    """The three fields of a consumer that say where it starts."""
+class Start(NamedTuple):
+    """The three fields of a consumer configuration that say where it starts."""
 
     deliver_policy: DeliverPolicy = DeliverPolicy.ALL
     opt_start_seq: int | None = None
     opt_start_time: datetime | None = None
 
 
-def position(text: str) -> Position:
-    """Read a position. Raises `typer.BadParameter`."""
+def parse_start(text: str) -> Start:
+    """Parse a start position. Raises `typer.BadParameter`."""
     stripped = text.strip().lower()
     if stripped in _WORDS:
-        return Position(_WORDS[stripped])
+        return Start(_WORDS[stripped])
     if stripped.isdecimal():
-        return Position(DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=int(stripped))
+        return Start(DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=int(stripped))
     try:
-        return Position(DeliverPolicy.BY_START_TIME, opt_start_time=moment(text))
+        return Start(DeliverPolicy.BY_START_TIME, opt_start_time=moment(text))
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is none of {', '.join(_WORDS)}, a sequence, a time, or how long ago, like 1h"
+            f"{text!r} is not a start position; write {', '.join(_WORDS)}, a sequence, a time, or 1h for an "
+            "hour ago"
         ) from None
 
 
@@ -50,8 +51,8 @@ Deliver: TypeAlias = Annotated[
     option(
         "--deliver",
         metavar="START",
-        parser=position,
+        parser=parse_start,
         autocompletion=lambda incomplete: [word for word in _WORDS if word.startswith(incomplete)],
-        help="Where to start: all, new, last, subject (the last of each), a sequence, 1h (ago) or a time.",
+        help="Start at: all, new, last, subject (the last of each subject), a sequence, a time, or 1h (ago).",
     ),
 ]

@@ -1,11 +1,11 @@
-"""`jetspark doctor`: looks at everything that must be right, and says what to do about what is not."""
+"""`jetspark doctor`: checks the server and this machine, and prints what to do about each problem."""
 
 from __future__ import annotations
 
 import typer
 
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.commands.checks import Check, local_checks, server_checks
+from jetspark.cli.commands.doctor.checks import Check, local_checks, server_checks
 from jetspark.cli.ui.failure import Exit, Failure, describe
 from jetspark.errors import Error
 
@@ -26,9 +26,9 @@ _MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 async def doctor(run: Run) -> None:
     """Check the server, JetStream, permissions, Java, Spark and the Python packages.
 
-    Each with what to do. The exit code is 1 when something fails; warnings are about what only some need.
+    Each problem comes with advice. The exit code is 1 if a check fails; warnings are about optional parts.
     """
-    checks = [*await _of_the_server(run), *local_checks()]
+    checks = [*await _check_server(run), *local_checks()]
     if run.out.json:
         run.out.value([check._asdict() for check in checks])
     else:
@@ -40,13 +40,12 @@ async def doctor(run: Run) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-async def _of_the_server(run: Run) -> list[Check]:
+async def _check_server(run: Run) -> list[Check]:
     try:
         name, _ = run.settings.chosen_context()
         where = f"context {name}" if name else "no context"
-        async with run.connection() as nc:
-            js = nc.jetstream(**run.settings.jetstream_options())
-            return [Check("Settings", "ok", where), *await server_checks(nc, js)]
+        async with run.jetstream() as js:
+            return [Check("Settings", "ok", where), *await server_checks(js)]
     except (Failure, Error) as error:
         line, _ = describe(error)
         message, _, advice = line.partition(". ")

@@ -1,4 +1,4 @@
-"""`jetspark consumer`: who reads a stream, and how far they are."""
+"""`jetspark consumer`: manage consumers, and pull messages from them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from jetspark.cli.args import consumer_options
-from jetspark.cli.args.complete import stream_names
-from jetspark.cli.args.parameters import ConsumerName, Force, StreamName, checked, one_of, period
-from jetspark.cli.args.position import position
+from jetspark.cli.args.parameters import Force, duration_option, one_of, parser
+from jetspark.cli.args.start import parse_start
 from jetspark.cli.args.units import count, duration, show_count, show_duration, show_time
 from jetspark.cli.command import Run, command, group
+from jetspark.cli.commands.consumer.options import OPTIONS, fields
+from jetspark.cli.complete import ConsumerName, StreamName, stream_names
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.json import delivered, plain
+from jetspark.cli.ui.json import delivered_json, to_json
 from jetspark.cli.ui.messages import show_delivered
 from jetspark.cli.ui.output import Output
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo, SequenceInfo
 
-app = group("Consumers: who reads a stream, and how far they are.")
+app = group("Manage the consumers of a stream.")
 
 
 @command(
     app,
     "add",
-    options=consumer_options.OPTIONS,
+    options=OPTIONS,
     examples="""
     jetspark consumer add ORDERS billing --filter orders.new --ack explicit --wait 30s --max-deliver 10
     jetspark consumer add LOGS archive --deliver all --ack none --replay instant
@@ -37,25 +37,25 @@ async def add(
     run: Run,
     given: dict[str, Any],
     stream: Annotated[
-        str | None, typer.Argument(metavar="STREAM", help="Its stream.", autocompletion=stream_names)
+        str | None, typer.Argument(metavar="STREAM", help="Name of the stream.", autocompletion=stream_names)
     ] = None,
-    consumer: Annotated[str | None, typer.Argument(metavar="CONSUMER", help="Its name.")] = None,
+    consumer: Annotated[str | None, typer.Argument(metavar="CONSUMER", help="Name of the consumer.")] = None,
     *,
-    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="It goes when nobody uses it.")] = False,
-    defaults: Annotated[bool, typer.Option("--defaults", help="Ask only for the names.")] = False,
+    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Create an ephemeral consumer.")] = False,
+    defaults: Annotated[bool, typer.Option("--defaults", help="Ask for the names only.")] = False,
 ) -> None:
     """Create a consumer.
 
-    In a terminal it asks for what is missing; elsewhere defaults are taken.
+    In a terminal it asks for missing settings; elsewhere it takes the defaults.
     """
     stream, consumer = _ask_for_missing(
         run.out, stream, consumer, given, ephemeral=ephemeral, defaults=defaults
     )
-    fields = consumer_options.fields(given)
+    config = fields(given)
     if consumer is not None:
-        fields["name" if ephemeral else "durable_name"] = consumer
+        config["name" if ephemeral else "durable_name"] = consumer
     async with run.jetstream() as js:
-        info = (await js.create_consumer(stream, ConsumerConfig(**fields))).cached_info
+        info = (await js.create_consumer(stream, ConsumerConfig(**config))).cached_info
     _show_info(run.out, info, f"Consumer {stream} > {info.name} was created")
 
 
@@ -70,14 +70,16 @@ def _ask_for_missing(
 ) -> tuple[str, str | None]:
     if not out.interactive:
         if stream is None or (consumer is None and not ephemeral):
-            raise Failure("names are missing", "`jetspark consumer add STREAM CONSUMER ...`", Exit.USAGE)
+            raise Failure(
+                "missing STREAM or CONSUMER", "Usage: `jetspark consumer add STREAM CONSUMER ...`", Exit.USAGE
+            )
         return stream, consumer
     stream = stream or out.ask("Name of the stream")
     if consumer is None and not ephemeral:
         consumer = out.ask("Name of the consumer")
     if not defaults:
         if given["deliver"] is None:
-            given["deliver"] = position(
+            given["deliver"] = parse_start(
                 out.ask("Start at (all, new, last, subject, a sequence, 1h)", default="all")
             )
         if given["ack_policy"] is None:
@@ -85,11 +87,11 @@ def _ask_for_missing(
                 out.ask("Acknowledgements (explicit, all, none)", default="explicit")
             )
         if not given["filter"]:
-            subject = out.ask("Filter by subject, > is all", default=">")
+            subject = out.ask("Subject filter (> is all)", default=">")
             given["filter"] = [subject] if subject != ">" else []
         if given["max_deliver"] is None and given["ack_policy"] != AckPolicy.NONE:
-            given["max_deliver"] = checked(count)(
-                out.ask("Deliveries of a message at most, -1 is no limit", default="-1")
+            given["max_deliver"] = parser(count)(
+                out.ask("Maximum deliveries of a message (-1 is no limit)", default="-1")
             )
     return stream, consumer
 
@@ -98,16 +100,15 @@ def _ask_for_missing(
 async def ls(
     run: Run,
     stream: StreamName,
-    names: Annotated[bool, typer.Option("--names", "-n", help="Print the names alone.")] = False,
+    names: Annotated[bool, typer.Option("--names", "-n", help="Print only the names.")] = False,
 ) -> None:
     """List the consumers of a stream."""
     async with run.jetstream() as js:
         infos = sorted([info async for info in js.consumers(stream)], key=lambda info: info.name)
-    if run.out.json:
-        run.out.value([info.name for info in infos] if names else plain(infos))
-    elif names:
-        for info in infos:
-            run.out.text(info.name)
+    if names:
+        run.out.names(info.name for info in infos)
+    elif run.out.json:
+        run.out.value(to_json(infos))
     else:
         run.out.table(
             (
@@ -133,7 +134,7 @@ async def ls(
                 )
                 for info in infos
             ),
-            empty=f"No consumers. `jetspark consumer add {stream}` makes one",
+            empty=f"No consumers. Create one with `jetspark consumer add {stream}`",
         )
 
 
@@ -143,7 +144,7 @@ async def ls(
     examples="jetspark consumer info ORDERS billing\njetspark consumer info ORDERS billing --json",
 )
 async def info(run: Run, stream: StreamName, consumer: ConsumerName) -> None:
-    """Show how a consumer is configured and how far it has come."""
+    """Show the configuration and progress of a consumer."""
     async with run.jetstream() as js:
         found = await js.consumer_info(stream, consumer)
     _show_info(run.out, found, f"Consumer {stream} > {consumer}")
@@ -163,15 +164,15 @@ async def next_(
     stream: StreamName,
     consumer: ConsumerName,
     *,
-    number: Annotated[int, typer.Option("--count", metavar="NUMBER", min=1, help="How many messages.")] = 1,
-    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="Acknowledge them.")] = True,
-    nak: Annotated[bool, typer.Option("--nak", help="Send them back instead.")] = False,
-    term: Annotated[bool, typer.Option("--term", help="Terminate them instead: never again.")] = False,
+    number: Annotated[int, typer.Option("--count", metavar="NUMBER", min=1, help="Number of messages.")] = 1,
+    ack: Annotated[bool, typer.Option("--ack/--no-ack", help="Acknowledge the messages.")] = True,
+    nak: Annotated[bool, typer.Option("--nak", help="Negatively acknowledge them: deliver again.")] = False,
+    term: Annotated[bool, typer.Option("--term", help="Terminate them: never deliver again.")] = False,
     wait: Annotated[
         float | None,
-        period("--wait", help="How long to wait for them (--timeout)."),
+        duration_option("--wait", help="How long to wait for them (--timeout)."),
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", "-r", help="Print the data alone, as it is.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", "-r", help="Print only the data, unchanged.")] = False,
 ) -> None:
     """Pull messages from a consumer."""
     if nak and term:
@@ -181,12 +182,12 @@ async def next_(
         batch = await found.fetch(number, expires=wait or run.settings.seconds)
         for index, message in enumerate(batch, 1):
             if run.out.json:
-                run.out.record(delivered(message))
+                run.out.record(delivered_json(message))
             elif raw:
                 run.out.raw(message.data)
             else:
                 show_delivered(run.out, message, index)
-        # Whoever could not print them has not handled them, so this comes last.
+        # Acknowledged last: a message that could not be printed is not handled.
         if nak or term:
             for message in batch:
                 message.term() if term else message.nak()
@@ -194,7 +195,7 @@ async def next_(
             batch.ack()
         await js.connection.flush()
         if not batch:
-            run.out.note("No messages arrived")
+            run.out.note("No messages")
         if batch.error is not None:
             raise batch.error
 
@@ -213,41 +214,40 @@ async def pause(
     consumer: ConsumerName,
     until: Annotated[str, typer.Argument(metavar="DURATION|TIME", help="How long, or until when.")],
 ) -> None:
-    """Let a consumer deliver nothing for a while."""
+    """Pause the delivery of a consumer."""
     deadline = _until(until)
     async with run.jetstream() as js:
         answer = await js.pause_consumer(stream, consumer, deadline)
-    if run.out.json:
-        run.out.value({"stream": stream, "consumer": consumer, **plain(answer)})
-    else:
-        run.out.text(f"Consumer {stream} > {consumer} is paused until {show_time(answer.pause_until)}")
+    run.out.result(
+        {"stream": stream, "consumer": consumer, **to_json(answer)},
+        f"Consumer {stream} > {consumer} is paused until {show_time(answer.pause_until)}",
+    )
 
 
 @command(app, "resume", examples="jetspark consumer resume ORDERS billing")
 async def resume(run: Run, stream: StreamName, consumer: ConsumerName) -> None:
-    """Let a paused consumer go on."""
+    """Resume a paused consumer."""
     async with run.jetstream() as js:
         answer = await js.resume_consumer(stream, consumer)
-    if run.out.json:
-        run.out.value({"stream": stream, "consumer": consumer, **plain(answer)})
-    else:
-        run.out.text(f"Consumer {stream} > {consumer} goes on")
+    run.out.result(
+        {"stream": stream, "consumer": consumer, **to_json(answer)},
+        f"Consumer {stream} > {consumer} is resumed",
+    )
 
 
 @command(app, "rm", examples="jetspark consumer rm ORDERS billing --force")
 async def rm(run: Run, stream: StreamName, consumer: ConsumerName, force: Force = False) -> None:
-    """Delete a consumer, and with it how far it has come."""
+    """Delete a consumer and its state."""
     async with run.jetstream() as js:
         found = await js.consumer_info(stream, consumer)
-        open_ = (
-            f"{show_count(found.num_ack_pending)} unacknowledged and {show_count(found.num_pending)} to come"
+        pending = (
+            f"{show_count(found.num_ack_pending)} unacknowledged and {show_count(found.num_pending)} pending"
         )
-        run.out.confirm(f"Delete consumer {stream} > {consumer}, {open_}?", force=force)
+        run.out.confirm(f"Delete consumer {stream} > {consumer} with {pending} messages?", force=force)
         await js.delete_consumer(stream, consumer)
-    if run.out.json:
-        run.out.value({"stream": stream, "consumer": consumer, "deleted": True})
-    else:
-        run.out.text(f"Deleted consumer {stream} > {consumer}")
+    run.out.result(
+        {"stream": stream, "consumer": consumer, "deleted": True}, f"Deleted consumer {stream} > {consumer}"
+    )
 
 
 def _until(text: str) -> datetime:
@@ -258,12 +258,12 @@ def _until(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
-        raise Failure(f"{text!r} is neither a duration like 10m nor a time", code=Exit.USAGE) from None
+        raise Failure(f"{text!r} is neither a duration, like 10m, nor a time", code=Exit.USAGE) from None
 
 
 def _show_info(out: Output, info: ConsumerInfo, heading: str) -> None:
     if out.json:
-        out.value(plain(info))
+        out.value(to_json(info))
         return
     config = info.config
     start: object = config.deliver_policy

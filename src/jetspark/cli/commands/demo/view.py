@@ -1,4 +1,4 @@
-"""What somebody sees of the demo: a table in its place on a terminal, elsewhere a line now and then."""
+"""The progress of the demo: a live table on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoView"]
 
-#: Seconds between two lines where there is no terminal.
+#: Seconds between two lines without a terminal.
 _EVERY: Final = 5.0
-#: Seconds over which rates are taken.
+#: Seconds over which the rate is computed.
 _SPAN: Final = 5.0
 
 
 class DemoView:
-    """Shows samples and remarks for as long as the context lasts; nothing with --json."""
+    """Shows samples and notes while the context lasts; nothing with --json."""
 
     def __init__(self, out: Output, pipeline: Pipeline) -> None:
         self._out = out
         self._pipeline = pipeline
         self._live: Any = None
-        self._note = "hosts write, agents ship, Spark starts"
+        self._note = "the hosts write, the agents ship, Spark starts"
         self._next = 0.0
 
     def __enter__(self) -> Self:
         if sys.stdout.isatty() and not self._out.json:
-            from rich.live import Live  # noqa: PLC0415 - not needed where nobody looks
+            from rich.live import Live  # noqa: PLC0415 - loaded when something is shown
 
             self._live = Live(self._table(), transient=True)
             self._live.start()
@@ -47,24 +47,24 @@ class DemoView:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Something happened."""
+        """Show what happens now."""
         self._note = text
         if self._live is not None:
             self._live.update(self._table())
         else:
-            self._say(text)
+            self._print(text)
 
     def show(self, sample: Sample) -> Sample:
-        """Show how far it is, and return it."""
+        """Show a sample, and return it."""
         if self._live is not None:
             self._live.update(self._table())
         elif sample.seconds >= self._next:
             self._next = sample.seconds + _EVERY
             values = "  ".join(f"{name} {value}" for name, value in self._values())
-            self._say(values)
+            self._print(values)
         return sample
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self._out.json:
             self._out.text(f"{self._pipeline.last.seconds:5.1f} s  {text}")
 

@@ -1,4 +1,4 @@
-"""`jetspark stream`: streams and their messages."""
+"""`jetspark stream`: manage streams and their messages."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from jetspark.cli.args import stream_options
-from jetspark.cli.args.parameters import Force, StreamName, checked, one_of, option, words
-from jetspark.cli.args.stream_options import RETENTIONS
+from jetspark.cli.args.parameters import Force, comma_separated, one_of, option, parser
 from jetspark.cli.args.units import count, duration, limit, show_bytes, show_count, show_duration, show_time
 from jetspark.cli.command import Run, command, group
+from jetspark.cli.commands.stream.options import OPTIONS, RETENTIONS, fields
+from jetspark.cli.complete import StreamName
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.cli.ui.json import plain, stored
+from jetspark.cli.ui.json import stored_json, to_json
 from jetspark.cli.ui.messages import show_stored
 from jetspark.cli.ui.output import Output
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import RetentionPolicy, StorageType, StreamConfig
 
-#: What `add` asks for, unless it is given: the question, the default, and how an answer is read.
+#: Settings that `add` asks for: the field, the question, the default, and the parser of the answer.
 _QUESTIONS = (
     ("storage", f"Storage ({', '.join(StorageType)})", "file", one_of(*StorageType)),
     (
@@ -27,18 +27,18 @@ _QUESTIONS = (
         "limits",
         one_of(*RetentionPolicy, synonyms=RETENTIONS),
     ),
-    ("max_msgs", "Most messages, -1 is no limit", "-1", checked(count)),
-    ("max_bytes", "Most bytes, like 10GB, -1 is no limit", "-1", checked(limit)),
-    ("max_age", "Oldest message, like 7d, 0 is no limit", "0", checked(duration)),
+    ("max_msgs", "Maximum messages (-1 is no limit)", "-1", parser(count)),
+    ("max_bytes", "Maximum size, like 10GB (-1 is no limit)", "-1", parser(limit)),
+    ("max_age", "Maximum age, like 7d (0 is no limit)", "0", parser(duration)),
 )
 
-app = group("Streams: what is stored, for how long, and the messages in it.")
+app = group("Manage streams and their messages.")
 
 
 @command(
     app,
     "add",
-    options=stream_options.OPTIONS,
+    options=OPTIONS,
     examples="""
     jetspark stream add ORDERS --subjects 'orders.>' --max-age 7d
     jetspark stream add JOBS --subjects 'jobs.*' --retention work --max-bytes 10GB --replicas 3
@@ -48,29 +48,33 @@ app = group("Streams: what is stored, for how long, and the messages in it.")
 async def add(
     run: Run,
     given: dict[str, Any],
-    stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="Its name.")] = None,
-    defaults: Annotated[bool, typer.Option("--defaults", help="Ask only for the name and subjects.")] = False,
+    stream: Annotated[str | None, typer.Argument(metavar="STREAM", help="Name of the stream.")] = None,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Ask for the name and the subjects only.")
+    ] = False,
 ) -> None:
     """Create a stream.
 
-    In a terminal it asks for what is missing; elsewhere defaults are taken.
+    In a terminal it asks for missing settings; elsewhere it takes the defaults.
     """
     given = {"allow_direct": True} | {name: value for name, value in given.items() if value is not None}
     name = _ask_for_missing(run.out, stream, given, defaults)
     async with run.jetstream() as js:
-        info = (await js.create_stream(StreamConfig(name=name, **stream_options.fields(given)))).cached_info
-    _show_info(run.out, info, f"Stream {name} was created" if info.did_create else f"Stream {name} was there")
+        info = (await js.create_stream(StreamConfig(name=name, **fields(given)))).cached_info
+    _show_info(
+        run.out, info, f"Stream {name} was created" if info.did_create else f"Stream {name} already exists"
+    )
 
 
 def _ask_for_missing(out: Output, name: str | None, given: dict[str, Any], defaults: bool) -> str:
     has_origin = given.get("mirror") or given.get("sources")
     if not out.interactive:
         if name is None:
-            raise Failure("the name is missing", "`jetspark stream add NAME --subjects ...`", Exit.USAGE)
+            raise Failure("missing STREAM", "Usage: `jetspark stream add STREAM --subjects ...`", Exit.USAGE)
         return name
     name = name or out.ask("Name of the stream")
     if not given.get("subjects") and not has_origin:
-        given["subjects"] = words([out.ask("Subjects to store, with commas", default=name)])
+        given["subjects"] = comma_separated([out.ask("Subjects, separated by commas", default=name)])
     if not defaults:
         for field, question, default, read in _QUESTIONS:
             if field not in given:
@@ -90,18 +94,17 @@ def _ask_for_missing(out: Output, name: str | None, given: dict[str, Any], defau
 async def ls(
     run: Run,
     subject: Annotated[
-        str | None, option("--subject", metavar="SUBJECT", help="Only streams that store some of this.")
+        str | None, option("--subject", metavar="SUBJECT", help="Only streams that store this subject.")
     ] = None,
-    names: Annotated[bool, typer.Option("--names", "-n", help="Print the names alone.")] = False,
+    names: Annotated[bool, typer.Option("--names", "-n", help="Print only the names.")] = False,
 ) -> None:
     """List streams."""
     async with run.jetstream() as js:
         infos = sorted([info async for info in js.streams(subject)], key=lambda info: info.config.name)
-    if run.out.json:
-        run.out.value([info.config.name for info in infos] if names else plain(infos))
-    elif names:
-        for info in infos:
-            run.out.text(info.config.name)
+    if names:
+        run.out.names(info.config.name for info in infos)
+    elif run.out.json:
+        run.out.value(to_json(infos))
     else:
         run.out.table(
             ("Name", "Subjects", "Storage", "Messages", "Size", "Consumers", "Last message"),
@@ -117,7 +120,7 @@ async def ls(
                 )
                 for info in infos
             ),
-            empty="No streams. `jetspark stream add` makes one",
+            empty="No streams. Create one with `jetspark stream add`",
         )
 
 
@@ -135,10 +138,11 @@ async def info(
     stream: StreamName,
     *,
     subjects: Annotated[
-        str | None, option("--subjects", metavar="FILTER", help="Count the messages of each subject, too.")
+        str | None,
+        option("--subjects", metavar="FILTER", help="Count the messages of each matching subject."),
     ] = None,
 ) -> None:
-    """Show how a stream is configured and what it holds."""
+    """Show the configuration and state of a stream."""
     async with run.jetstream() as js:
         found = await (await js.get_stream(stream)).info(subjects_filter=subjects)
     _show_info(run.out, found, f"Stream {stream}")
@@ -170,14 +174,14 @@ async def get(
 ) -> None:
     """Show a message of a stream."""
     if (sequence is None) == (last_for is None):
-        raise Failure("give a sequence or --last-for SUBJECT, one of them", code=Exit.USAGE)
+        raise Failure("give either a sequence or --last-for SUBJECT", code=Exit.USAGE)
     async with run.jetstream() as js:
         found = await js.get_stream(stream)
         message = await (
             found.get_message(sequence) if sequence is not None else found.get_last_message(str(last_for))
         )
     if run.out.json:
-        run.out.value(stored(message))
+        run.out.value(stored_json(message))
     elif raw:
         run.out.raw(message.data)
     else:
@@ -202,53 +206,48 @@ async def purge(
     before: Annotated[
         int | None, option("--seq", metavar="SEQUENCE", help="Only messages before this one.")
     ] = None,
-    keep: Annotated[int | None, option("--keep", metavar="NUMBER", help="All but the last so many.")] = None,
+    keep: Annotated[
+        int | None, option("--keep", metavar="NUMBER", help="Keep this many of the last messages.")
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Delete messages of a stream: all of them, if nothing else is said."""
+    """Delete messages of a stream, by default all of them."""
     async with run.jetstream() as js:
         found = await js.get_stream(stream)
         holds = f"stream {stream}, which holds {show_count(found.cached_info.state.messages)} messages"
         some = subject is not None or before is not None or keep is not None
         run.out.confirm(f"Delete {'some' if some else 'all'} messages of {holds}?", force=force)
         purged = await found.purge(subject=subject, sequence=before, keep=keep)
-    if run.out.json:
-        run.out.value({"stream": stream, "purged": purged})
-    else:
-        run.out.text(f"Deleted {show_count(purged)} messages of stream {stream}")
+    run.out.result(
+        {"stream": stream, "purged": purged}, f"Deleted {show_count(purged)} messages of stream {stream}"
+    )
 
 
 @command(
     app,
     "edit",
-    options={
-        name: row
-        for name, row in stream_options.OPTIONS.items()
-        if name not in ("storage", "first_seq", "mirror")
-    },
+    options={name: row for name, row in OPTIONS.items() if name not in ("storage", "first_seq", "mirror")},
     examples="""
     jetspark stream edit ORDERS --max-age 30d
     jetspark stream edit ORDERS --subjects 'orders.>,returns.>' --force
     """,
 )
 async def edit(run: Run, stream: StreamName, given: dict[str, Any], force: Force = False) -> None:
-    """Change a stream. What is not said stays as it is."""
-    changes = stream_options.fields(given)
+    """Change the configuration of a stream. Other settings stay the same."""
+    changes = fields(given)
     if not changes:
-        raise Failure(
-            "nothing to change was said", "`jetspark stream edit --help` shows what can be", Exit.USAGE
-        )
+        raise Failure("no setting given", "See `jetspark stream edit --help`", Exit.USAGE)
     async with run.jetstream() as js:
         before = (await js.get_stream(stream)).config
         after = before.replace(**changes)
         different = [name for name in changes if getattr(before, name) != getattr(after, name)]
         if different and not force:
             for name in different:
-                run.out.note(f"{name}: {plain(getattr(before, name))} -> {plain(getattr(after, name))}")
-            run.out.confirm(f"Change stream {stream} like this?", force=force)
+                run.out.note(f"{name}: {to_json(getattr(before, name))} -> {to_json(getattr(after, name))}")
+            run.out.confirm(f"Change stream {stream}?", force=force)
         changed = (await js.update_stream(after)).cached_info
     _show_info(
-        run.out, changed, f"Stream {stream} was changed" if different else f"Stream {stream} was so already"
+        run.out, changed, f"Stream {stream} was changed" if different else f"Stream {stream} is unchanged"
     )
 
 
@@ -260,15 +259,12 @@ async def rm(run: Run, stream: StreamName, force: Force = False) -> None:
         holds = f"{show_count(state.messages)} messages and {state.consumer_count} consumers"
         run.out.confirm(f"Delete stream {stream} with {holds}?", force=force)
         await js.delete_stream(stream)
-    if run.out.json:
-        run.out.value({"stream": stream, "deleted": True})
-    else:
-        run.out.text(f"Deleted stream {stream}")
+    run.out.result({"stream": stream, "deleted": True}, f"Deleted stream {stream}")
 
 
 def _show_info(out: Output, info: StreamInfo, heading: str) -> None:
     if out.json:
-        out.value(plain(info))
+        out.value(to_json(info))
         return
     config, state = info.config, info.state
     out.heading(heading)

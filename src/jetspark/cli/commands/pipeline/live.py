@@ -1,4 +1,4 @@
-"""A line that tells how a job goes: it stays in its place on a terminal, and is a line a batch elsewhere."""
+"""The progress of a job: one line that is updated on a terminal, elsewhere a line per batch."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jetspark.cli.ui.output import Output
 if TYPE_CHECKING:
     from jetspark.logs.job.runner import BatchProgress
 
-__all__ = ["Live"]
+__all__ = ["LiveLine"]
 
 
-class Live:
-    """The line, for as long as the context lasts."""
+class LiveLine:
+    """Shows the last batch while the context lasts."""
 
     def __init__(self, out: Output) -> None:
         self._out = out
         self._status: Any = None
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LiveLine:
         if sys.stderr.isatty() and not self._out.json:
             from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
 
@@ -37,19 +37,18 @@ class Live:
             self._status.stop()
 
     def show(self, progress: BatchProgress) -> None:
-        """A batch is done."""
-        line = describe(progress)
+        """Show a finished batch."""
+        line = _describe(progress)
         if self._status is not None:
             self._status.update(line)
         else:
             self._out.text(line)
 
 
-def describe(progress: BatchProgress) -> str:
-    """A batch in one line."""
+def _describe(progress: BatchProgress) -> str:
     lag = "?" if progress.lag is None else show_count(progress.lag)
     return (
         f"{progress.query} {progress.batch}: {show_count(progress.lines)} lines in {progress.seconds:.1f} s, "
-        f"{progress.lines_per_second:,.0f}/s; in all {show_count(progress.total_rows)} rows, "
+        f"{progress.lines_per_second:,.0f}/s; total {show_count(progress.total_rows)} rows, "
         f"{show_count(progress.total_dead_letters)} dead letters; lag {lag}"
     )

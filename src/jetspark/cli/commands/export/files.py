@@ -1,4 +1,4 @@
-"""The files of an export: JSON lines and Parquet, written under another name until they are whole.
+"""The files of an export, JSON lines or Parquet, written under a temporary name until they are complete.
 
 The columns of Parquet are those of the Spark source (`arrow.py`), the fields of JSON those of `--json`.
 """
@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final, Protocol
 
 import msgspec
 
-from jetspark.cli.ui.escape import in_json
-from jetspark.cli.ui.json import stored
+from jetspark.cli.ui.escape import escape_json
+from jetspark.cli.ui.json import stored_json
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
 from jetspark.jetstream.read.ranges import Chunk
@@ -27,13 +27,13 @@ from jetspark.wire.headers import NO_HEADERS, Headers
 __all__ = ["Writer", "open_writer"]
 
 _COMPRESSION: Final = "zstd"
-#: What a row group of Parquet holds at least, until the end.
+#: The minimum of a Parquet row group, except the last.
 _GROUP_ROWS: Final = 100_000
 _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 class Writer(Protocol):
-    """Takes messages. Used in a thread, one call at a time."""
+    """Writes messages. Called in a thread, one call at a time."""
 
     def write(self, chunk: Chunk) -> None: ...
 
@@ -42,7 +42,7 @@ class Writer(Protocol):
 
 @contextmanager
 def open_writer(path: Path | None, kind: str, stream: str) -> Iterator[Writer]:
-    """A writer to `path`, where the file appears when the context ends well; or to stdout."""
+    """A writer to stdout, or to `path`: the file appears when the context ends without an error."""
     if path is None:
         yield _JsonLines(sys.stdout.buffer, for_a_terminal=sys.stdout.isatty())
         sys.stdout.buffer.flush()
@@ -54,7 +54,7 @@ def open_writer(path: Path | None, kind: str, stream: str) -> Iterator[Writer]:
             try:
                 yield writer
             finally:
-                writer.close()  # also of a file that is given up: pyarrow would do it later, and complain
+                writer.close()  # after an error, too: pyarrow would close it later, and warn
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
@@ -72,17 +72,19 @@ class _JsonLines:
     def write(self, chunk: Chunk) -> None:
         messages = [_message(frame) for frame in chunk]
         try:
-            lines = b"\n".join([msgspec.json.encode(stored(each)) for each in messages]) + b"\n"
+            lines = b"\n".join([msgspec.json.encode(stored_json(each)) for each in messages]) + b"\n"
         except UnicodeEncodeError:
-            lines = b"\n".join([msgspec.json.encode(stored(_readable(each))) for each in messages]) + b"\n"
-        self._file.write(in_json(lines.decode()).encode() if self._for_a_terminal else lines)
+            lines = (
+                b"\n".join([msgspec.json.encode(stored_json(_valid_utf8(each))) for each in messages]) + b"\n"
+            )
+        self._file.write(escape_json(lines.decode()).encode() if self._for_a_terminal else lines)
 
     def close(self) -> None:
         pass
 
 
 def _message(frame: MsgFrame) -> StoredMessage:
-    """A message of a chunk, which a consumer delivered or a direct get told."""
+    """A message of a chunk, from a consumer (it has a reply) or from a direct get."""
     if not frame.reply:
         return from_frame(frame)
     metadata = parse_metadata(frame.reply)
@@ -96,7 +98,7 @@ def _message(frame: MsgFrame) -> StoredMessage:
     )
 
 
-def _readable(each: StoredMessage) -> StoredMessage:
+def _valid_utf8(each: StoredMessage) -> StoredMessage:
     headers = {_utf8(name): [_utf8(value) for value in values] for name, values in each.headers.multi_items()}
     return msgspec.structs.replace(each, subject=_utf8(each.subject), headers=Headers(headers))
 

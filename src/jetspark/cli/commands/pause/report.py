@@ -1,0 +1,123 @@
+"""What `jetspark pause` and `jetspark resume` share: the named consumers, waiting for agents, the status."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from jetspark.cli.args.parameters import comma_separated
+from jetspark.cli.args.units import show_count, show_duration, show_time
+from jetspark.cli.command import Run
+from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.cli.ui.json import to_json
+from jetspark.jetstream.context import JetStream
+from jetspark.logs.control.switch import (
+    SILENT_AFTER,
+    AgentReport,
+    ControlState,
+    PausedConsumer,
+    Switch,
+    read_state,
+)
+
+__all__ = ["UNLIMITED", "named_consumers", "show_state", "wait_for_agents"]
+
+#: A pause "until resumed": the server needs a time.
+UNLIMITED: Final = timedelta(days=3650)
+#: Seconds between two looks at the reports of the agents.
+_INTERVAL: Final = 0.1
+
+
+async def named_consumers(js: JetStream, given: list[str] | None) -> list[tuple[str, str]]:
+    """The streams and consumers in `STREAM/NAME` options; the name `*` is every consumer of the stream."""
+    found: list[tuple[str, str]] = []
+    for each in comma_separated(given):
+        stream, slash, name = each.partition("/")
+        if not (stream and slash and name):
+            raise Failure(f"{each!r} is not STREAM/NAME", code=Exit.USAGE)
+        names = [name] if name != "*" else [one async for one in js.consumer_names(stream)]
+        found += [(stream, one) for one in names]
+    return found
+
+
+async def wait_for_agents(js: JetStream, switch: Switch, seconds: float) -> None:
+    """Wait until every live agent has reacted to the switch, for at most `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        state = await read_state(js)
+        waiting = [agent for agent in state.agents if _is_alive(agent) and not _obeys(agent, switch)]
+        if not waiting or time.monotonic() >= deadline:
+            return
+        await asyncio.sleep(_INTERVAL)
+
+
+def show_state(run: Run, state: ControlState) -> None:
+    """Print what is paused, and whether the agents obey."""
+    switch, agents, consumers = state
+    paused = switch.holds(datetime.now(UTC))
+    if run.out.json:
+        run.out.value(
+            {
+                "shippers": {**to_json(switch), "paused": paused},
+                "agents": [
+                    {**to_json(agent), "alive": _is_alive(agent), "obeys": _obeys(agent, switch)}
+                    for agent in agents
+                ],
+                "consumers": to_json(consumers),
+            }
+        )
+        return
+    run.out.text(_switch_line(switch, paused=paused))
+    if agents:
+        run.out.table(
+            ("Agent", "Host", "State", "Obeys", "Lines", "Last report"),
+            [
+                (
+                    agent.name,
+                    agent.host,
+                    agent.state if _is_alive(agent) or agent.state == "stopped" else "silent",
+                    _obeys(agent, switch),
+                    show_count(agent.lines),
+                    f"{show_duration(max(_age(agent), 0.001))} ago",
+                )
+                for agent in agents
+            ],
+            empty="",
+        )
+    else:
+        run.out.text("No agent reported in the last hour")
+    if consumers:
+        run.out.table(("Consumer", "State"), map(_consumer_cells, consumers), empty="")
+
+
+def _switch_line(switch: Switch, *, paused: bool) -> str:
+    if not paused:
+        return "Shippers are not paused"
+    until = f"until {show_time(switch.until)}" if switch.until else "until `jetspark resume`"
+    return f"Shippers are paused {until}, by {switch.by} at {show_time(switch.at)}"
+
+
+def _consumer_cells(consumer: PausedConsumer) -> tuple[Any, ...]:
+    state = "running"
+    if consumer.missing:
+        state = "deleted"
+    elif consumer.paused:
+        unlimited = consumer.remaining > UNLIMITED.total_seconds() / 2
+        state = "paused until resumed" if unlimited else f"paused for {show_duration(consumer.remaining)}"
+    return f"{consumer.stream}/{consumer.consumer}", state
+
+
+def _age(agent: AgentReport) -> float:
+    return (datetime.now(UTC) - agent.heard).total_seconds() if agent.heard else SILENT_AFTER
+
+
+def _is_alive(agent: AgentReport) -> bool:
+    return agent.state != "stopped" and _age(agent) < SILENT_AFTER
+
+
+def _obeys(agent: AgentReport, switch: Switch) -> bool:
+    """Whether an agent has received the last command of the switch, and follows it."""
+    wanted = "paused" if switch.holds(datetime.now(UTC)) else "shipping"
+    return agent.state == "stopped" or (agent.obeys >= switch.sequence and agent.state == wanted)

@@ -1,0 +1,5 @@
+"""`jetspark stream`: command.py has the commands, options.py the table of their configuration flags."""
+
+from jetspark.cli.commands.stream.command import app
+
+__all__ = ["app"]
