@@ -39,7 +39,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     assert "is not a valid position file" in line
     cli("consume-logs", "OTHER", tmp_path / "out", "--once")
     line = cli.fails("consume-logs", "OTHER", tmp_path / "out", "--once", "--ack-all", code=2)
-    assert "acknowledges explicit, not all" in line
+    assert "has ack policy explicit, not all" in line
     assert "less than --ack-wait" in cli.fails(
         "consume-logs", "OTHER", tmp_path, "--ack-all", "--consumer", "n", "--ack-interval", "60s", code=2
     )
@@ -80,7 +80,7 @@ def test_the_button_stops_agents_and_consumers_and_says_who_obeys(
     paused = cli("pause", "--shippers", "--consumers", "LOGS/log-files", "--wait", "20s")
     words = paused.out.splitlines()
     assert words[0].startswith("Shippers are paused until `jetspark resume`, by ")
-    assert words[1].split() == ["Agent", "Host", "State", "Obeys", "Lines", "Last", "heard"]
+    assert words[1].split() == ["Agent", "Host", "State", "Obeys", "Lines", "Last", "report"]
     assert words[2].split()[1:5] == ["web1", "paused", "yes", "1"]
     assert words[-1].split() == ["LOGS/log-files", "paused", "until", "resumed"]
 

@@ -169,7 +169,7 @@ def test_edit_changes_only_what_is_said(cli: Cli, stream: str) -> None:
     assert config["subjects"] == [f"{stream.lower()}.>"]
     again = cli("stream", "edit", stream, "--description", "new").out
     assert again.startswith(f"Stream {stream} is unchanged")
-    assert "nothing to change was said" in cli.fails("stream", "edit", stream, code=2)
+    assert "no setting given" in cli.fails("stream", "edit", stream, code=2)
 
 
 def test_rm_deletes_the_stream(cli: Cli, stream: str) -> None:
