@@ -469,6 +469,32 @@ async def test_consume_calls_the_handler_in_order_across_resets(
     assert {await soon(server.deleted) for _ in range(3)} == {"o_1", "o_2", "o_3"}
 
 
+async def test_a_consumer_that_is_created_after_the_stop_does_not_disturb_the_next_reader(
+    server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
+) -> None:
+    held: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
+
+    def hold(peer: Any, frame: Any) -> None:
+        if b'"o_2"' in frame.data:
+            held.put_nowait((peer, frame))
+        else:
+            server._create(peer, frame)
+
+    server._handlers.insert(0, ("$JS.API.CONSUMER.CREATE.>", hold))
+    async with reading(consumer, errors):
+        pull = await server.pull()
+        pull.send(pull.status("100 Idle Heartbeat"), pull.status("409 Consumer Deleted"))
+        late = await soon(held)
+    async with reading(consumer, errors) as messages:
+        again = await server.pull()
+        assert again.consumer == "o_3"
+        assert await soon(server.deleted) == "o_1"
+        server._create(*late)
+        assert await soon(server.deleted) == "o_2"
+        again.send(again.message(sequence=1))
+        assert await take(messages, 1) == [1]
+
+
 async def test_only_one_reads_from_it_at_a_time(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
 ) -> None:
