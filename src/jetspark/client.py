@@ -1,6 +1,6 @@
-"""`connect`: the front door. Its signature is the reference of all options.
+"""`connect`, whose signature is the reference of all options.
 
-The connection that it gives is the one of `core`, with the way up to JetStream.
+Its connection is the one of `core` with a method for JetStream.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Connection(connection.Connection):
 
 
 class Connecting:
-    """A connection to be: await it, or enter it with `async with`, which closes it at the end."""
+    """A connection that is not open yet: await it, or use `async with`, which closes it at the end."""
 
     def __init__(self, servers: str | Iterable[str], options: ConnectOptions) -> None:
         self._servers = parse_servers(servers)
@@ -101,15 +101,15 @@ def connect(
     Args:
         servers: URLs (`nats://host:port`, `tls://...`, `host:port`), one, several, or with commas. With
             `tls://` the connection is encrypted or fails. Others of the cluster are discovered.
-        name: What the server shows of this connection.
+        name: The name of this connection in the server's monitoring.
         connect_timeout: Seconds for one attempt: TCP, TLS and authentication.
-        request_timeout: Seconds that `request`, `flush` and `next` wait when not told otherwise.
+        request_timeout: Seconds that `request`, `flush` and `next` wait by default.
         reconnect_wait: Seconds before a server is tried again; doubles with each failure, less up to half
             of it at random.
         max_reconnect_wait: The longest such wait.
-        max_reconnect_attempts: Failures in a row after which a server is given up; -1: never, 0: at once.
+        max_reconnect_attempts: Failures in a row after which a server is removed; -1: never, 0: at once.
         ping_interval: Seconds between pings, whatever the traffic.
-        max_outstanding_pings: Pings without an answer after which the connection is given up.
+        max_outstanding_pings: Unanswered pings after which the connection is considered broken.
         drain_timeout: Seconds that `drain` takes at most, and that a publisher waits for back-pressure.
         pending_size: Bytes that may wait to be written, above all while the connection is down. More raises
             `OutboundBufferFull`.
@@ -124,8 +124,8 @@ def connect(
         tls: True, or a ready-made `ssl.SSLContext`; False refuses servers that require TLS.
         tls_ca_file, tls_cert_file, tls_key_file: PEM files: trusted roots (by default the system's), and
             the client's own certificate. Read at each connect.
-        tls_hostname: The name that the certificate must carry, when it is not that of the URL.
-        tls_handshake_first: Encrypt before the server says anything; it must be configured so.
+        tls_hostname: The name that the certificate must have, when it is not that of the URL.
+        tls_handshake_first: Start TLS before the server sends INFO; the server must be configured so.
         on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck, on_slow_consumer, on_error:
             Functions, called as `jetspark.Event` says. With asyncio, they may be coroutine functions.
 

@@ -1,23 +1,23 @@
 """Every exception that jetspark raises. Nothing else lives here.
 
 ```
-Error                              everything below; carries `hint`, what the user can do about it
+Error                              everything below; `hint` says what the user can do
 ├── UsageError (ValueError)        a bad argument or option; nothing was sent
 │   ├── MaxPayloadError            the message is larger than the server's `max_payload`
-│   └── HeadersNotSupported        headers were given, the server does not take them
-├── Timeout (TimeoutError)         a deadline passed; the connection goes on
+│   └── HeadersNotSupported        headers were given, the server does not support them
+├── Timeout (TimeoutError)         a deadline passed; the connection stays open
 ├── ConnectionError (OSError)      the connection could not be made or kept
 │   ├── NoServersError             none of the servers could be reached
 │   ├── ConnectionClosed           the connection is closed (by the user or for good)
-│   ├── ConnectionLost             it broke under a request; it is reconnecting
+│   ├── ConnectionLost             it broke during a request; it is reconnecting
 │   ├── ConnectionDraining         the connection or subscription is draining
 │   ├── StaleConnection            pings were not answered
 │   ├── OutboundBufferFull         `pending_size` bytes are waiting to be written
-│   └── TLSError                   TLS was required and could not be had
-├── ServerError                    the server said -ERR
+│   └── TLSError                   TLS is required and not available
+├── ServerError                    the server sent -ERR
 │   ├── AuthorizationError         wrong, missing or expired credentials
 │   └── PermissionsViolation       the subject is not allowed to this user
-├── NoResponders                   nobody listens on the subject of a request
+├── NoResponders                   no subscriber on the subject of a request
 │   └── NoStreamForSubject         no stream stores the subject; also a JetStreamError
 ├── RemoteProtocolError            the peer sent something that is not the NATS protocol
 ├── SlowConsumer                   a subscription was full and dropped messages
@@ -32,37 +32,37 @@ Error                              everything below; carries `hint`, what the us
     │   ├── StreamNameInUse        a stream of this name has another configuration
     │   ├── StreamSubjectOverlap   another stream stores these subjects
     │   ├── StreamFull             a limit is reached and the stream refuses new messages
-    │   ├── StreamSealed           a sealed stream neither takes nor deletes messages
+    │   ├── StreamSealed           a sealed stream neither stores nor deletes messages
     │   ├── ConsumerNameInUse      a consumer of this name has another configuration
-    │   ├── WrongLastSequence      the stream has moved on since; nothing was stored
-    │   │   └── WrongLastMsgId     the same, seen by message id
-    │   ├── BatchPublishError      a batch was refused; nothing of it was stored
-    │   ├── TooManyRequests        the server has too much to do; try again later
+    │   ├── WrongLastSequence      the stream is not at the expected sequence
+    │   │   └── WrongLastMsgId     the same for the expected message id
+    │   ├── BatchPublishError      a batch was refused; none of its messages was stored
+    │   ├── TooManyRequests        the server is too busy; try again later
     │   ├── InsufficientResources  no storage, memory or quota left
     │   ├── JetStreamUnavailable   no leader at the moment; try again
     │   └── JetStreamNotEnabled    not on this server
     │       └── JetStreamNotEnabledForAccount  not for this account
-    ├── StatusError                a pull request ended badly; carries `status`, `description`
-    │   ├── BadRequest             400, the request made no sense
-    │   ├── ConsumerDeleted        409, somebody deleted the consumer
-    │   ├── ConsumerIsPush         409, it pushes: one cannot pull from it
+    ├── StatusError                a pull request failed; carries `status`, `description`
+    │   ├── BadRequest             400, the request is invalid
+    │   ├── ConsumerDeleted        409, the consumer was deleted
+    │   ├── ConsumerIsPush         409, a push consumer: pulling is not possible
     │   ├── LeadershipChanged      409, another server leads the consumer; pull again
-    │   ├── ServerShutdown         409, the server stops; pull again
-    │   ├── ExceededLimit          409, asked for more than the consumer allows
+    │   ├── ServerShutdown         409, the server shuts down; pull again
+    │   ├── ExceededLimit          409, the request exceeds a limit of the consumer
     │   └── PinIdMismatch          423, another client is pinned now
-    ├── SubscribeError             what was asked for does not fit what the server has
-    │   ├── NoMatchingStream       no stream has the subject, or several have; carries `streams`
-    │   ├── DuplicateSubscription  somebody is subscribed to this push consumer already
-    │   ├── ConsumerMismatch       the consumer is another one than asked for; carries `differences`
-    │   └── ConsumerIsPull         one cannot subscribe to it, only pull
+    ├── SubscribeError             the arguments do not fit the server's streams and consumers
+    │   ├── NoMatchingStream       no stream stores the subject, or several do; carries `streams`
+    │   ├── DuplicateSubscription  this push consumer already has a subscriber
+    │   ├── ConsumerMismatch       the consumer is configured differently; carries `differences`
+    │   └── ConsumerIsPull         a pull consumer: subscribing is not possible
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
-    ├── DataLoss                   a stream no longer holds what was to be read; names the range
-    ├── MessageGap                 a push consumer delivered what never arrived; carries what is missing
-    ├── MissedHeartbeat            the server was silent for several heartbeats
+    ├── DataLoss                   a stream lost messages before they were read; names the range
+    ├── MessageGap                 messages of a push consumer did not arrive; names the range
+    ├── MissedHeartbeat            several heartbeats of the server are missing
     └── NotJetStreamMessage        the message has no acknowledgement subject
 ```
 
-All of them survive pickling with their attributes and hints, so that they can cross process borders.
+All of them can be pickled with their attributes and hints, so that they can cross process boundaries.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _rebuild(cls: type[Error], args: tuple[object, ...], state: dict[str, Any]) 
 
 
 class Error(Exception):
-    """The root of the tree. `hint` says what the user can do, when there is something."""
+    """The root of the tree. `hint` says what the user can do, if anything."""
 
     #: Whether the same call may succeed a little later: no leader, no answer, no connection.
     transient: bool = False
@@ -164,15 +164,15 @@ class UsageError(Error, ValueError):
 
 
 class MaxPayloadError(UsageError):
-    """The message is larger than the server accepts. Refused locally, so the connection stays."""
+    """The message is larger than the server accepts. It was not sent, so the connection stays open."""
 
 
 class HeadersNotSupported(UsageError):
-    """Headers were given, and the server does not take them."""
+    """Headers were given, and the server does not support them."""
 
 
 class Timeout(Error, TimeoutError):
-    """A deadline passed. The connection goes on."""
+    """A deadline passed. The connection stays open."""
 
     transient = True
 
@@ -182,35 +182,35 @@ class ConnectionError(Error, builtins.ConnectionError):
 
 
 class NoServersError(ConnectionError):
-    """None of the servers could be reached; the message lists why, one reason a server."""
+    """None of the servers could be reached; the message has one reason per server."""
 
 
 class ConnectionClosed(ConnectionError):
-    """The connection is closed, by the user or because reconnecting was given up."""
+    """The connection is closed, by the user or because reconnecting failed for good."""
 
 
 class ConnectionLost(ConnectionError):
-    """The connection broke while an answer was awaited. It reconnects; whether the server saw the request is
-    unknown.
+    """The connection broke before the answer to a request. It reconnects; it is unknown whether the server
+    received the request.
     """
 
     transient = True
 
 
 class ConnectionDraining(ConnectionError):
-    """The connection or the subscription is draining and takes nothing new."""
+    """The connection or the subscription is draining and accepts nothing new."""
 
 
 class StaleConnection(ConnectionError):
-    """Pings were not answered in time: the peer is gone without having said so."""
+    """Pings were not answered in time: the server is gone, and the connection was not closed."""
 
 
 class OutboundBufferFull(ConnectionError):
-    """As many bytes as `pending_size` allows wait to be written. The message was not taken."""
+    """`pending_size` bytes wait to be written. The message was not queued."""
 
 
 class TLSError(ConnectionError):
-    """TLS was required and could not be had. No credentials were sent."""
+    """TLS is required and could not be established. No credentials were sent."""
 
 
 class ServerError(Error):
@@ -222,11 +222,11 @@ class AuthorizationError(ServerError):
 
 
 class PermissionsViolation(ServerError):
-    """The user may not publish or subscribe there. The connection stays."""
+    """The user may not publish or subscribe to the subject. The connection stays open."""
 
 
 class NoResponders(Error):
-    """Nobody listens on the subject of a request."""
+    """No subscriber on the subject of a request."""
 
     transient = True
 
@@ -236,7 +236,7 @@ class RemoteProtocolError(Error):
 
 
 class SlowConsumer(Error):
-    """A subscription was full, and messages for it were dropped: `dropped` of them until now."""
+    """A subscription was full and dropped messages: `dropped` of them so far."""
 
     def __init__(
         self, message: str = "", *, subject: str = "", dropped: int = 0, hint: str | None = None
@@ -259,18 +259,18 @@ class ServerNotFound(Error):
 
 
 class JetStreamError(Error):
-    """Everything that is about JetStream."""
+    """The base of all JetStream errors."""
 
 
 class NoStreamForSubject(NoResponders, JetStreamError):
-    """No stream stores what is published to this subject."""
+    """No stream stores this subject."""
 
 
 class PublishError(JetStreamError):
-    """Messages of a publisher are not stored, or it is unknown: `failed` of them since it last said so, the
-    first of them number `first` of all that were published, counted from 1.
+    """Messages of a publisher were not acknowledged: `failed` of them since the last such error.
 
-    Its cause is the first error; each message's own is on its future.
+    `first` is the number of the first one among all published messages, counted from 1. Its cause is the
+    error of the first one; the future of each message has its own.
     """
 
     def __init__(
@@ -282,8 +282,8 @@ class PublishError(JetStreamError):
 
 
 class DataLoss(JetStreamError):
-    """Messages that were to be read are gone: of `stream`, the sequences from `first_seq` up to, and without,
-    `next_seq`, which is None when nobody knows. `cause` says why, as far as it can be known.
+    """A stream lost messages before they were read: of `stream`, the sequences from `first_seq` to before
+    `next_seq`, which is None when unknown. `cause` says why, as far as it is known.
     """
 
     def __init__(
@@ -297,8 +297,8 @@ class DataLoss(JetStreamError):
         hint: str | None = None,
     ) -> None:
         up_to = "..." if next_seq is None else next_seq
-        told = message or f"stream {stream} lost the sequences [{first_seq}, {up_to}): {cause}"
-        super().__init__(told, hint=hint)
+        text = message or f"stream {stream} lost the sequences [{first_seq}, {up_to}): {cause}"
+        super().__init__(text, hint=hint)
         self.stream = stream
         self.first_seq = first_seq
         self.next_seq = next_seq
@@ -306,13 +306,13 @@ class DataLoss(JetStreamError):
 
 
 class APIError(JetStreamError):
-    """The JetStream API refused. `code` is like an HTTP status, `err_code` says exactly what, in the
-    server's numbering; `description` says it in the server's words.
+    """The JetStream API refused a request. `code` is like an HTTP status, `err_code` the server's number
+    of the error, `description` its text.
     """
 
-    #: What the message says when the stream or consumer is known, instead of the description.
+    #: The message when the stream or consumer is known, instead of the description.
     _message: ClassVar[str] = ""
-    #: What the user can do, unless `_HINTS` knows better.
+    #: The hint, unless `_HINTS` has one for the number.
     _hint: ClassVar[str | None] = None
 
     def __init__(
@@ -330,7 +330,7 @@ class APIError(JetStreamError):
         self.code = code
         self.err_code = err_code
         self.description = description
-        # With 503 the server says "not now", whatever the error; a lack of resources lasts all the same.
+        # 503 means "not now", whatever the error; but a lack of resources lasts.
         self.transient = self.transient or (code == 503 and not isinstance(self, InsufficientResources))
         self.stream = stream
         self.consumer = consumer
@@ -339,7 +339,7 @@ class APIError(JetStreamError):
     def from_wire(
         error: Mapping[str, Any], *, stream: str | None = None, consumer: str | None = None
     ) -> APIError:
-        """The exception for the `error` object of an answer. The names are those that were asked for."""
+        """The exception for the `error` object of an answer. The names are those in the request."""
         code, err_code = error.get("code", 0), error.get("err_code", 0)
         description = error.get("description", "unknown error")
         cls: type[APIError] = APIError
@@ -374,7 +374,7 @@ class ConsumerNotFound(APIError):
     """There is no such consumer. An ephemeral one is deleted after a while without use."""
 
     _message = "consumer {consumer} of stream {stream} not found"
-    _hint = "Create it with stream.create_consumer(...); one without durable_name goes when it is not used"
+    _hint = "Create it with stream.create_consumer(...); one without durable_name is deleted when unused"
 
 
 class MessageNotFound(APIError):
@@ -382,7 +382,7 @@ class MessageNotFound(APIError):
 
 
 class StreamNameInUse(APIError):
-    """There is a stream of this name, with another configuration."""
+    """A stream of this name exists with another configuration."""
 
     _hint = "Use js.update_stream(...) or js.create_or_update_stream(...), or another name"
 
@@ -390,7 +390,7 @@ class StreamNameInUse(APIError):
 class StreamSubjectOverlap(APIError):
     """Another stream stores some of these subjects already."""
 
-    _hint = "js.stream_names(subject=...) tells which stream it is"
+    _hint = "js.stream_names(subject=...) finds that stream"
 
 
 class StreamFull(APIError):
@@ -400,11 +400,11 @@ class StreamFull(APIError):
 
 
 class StreamSealed(APIError):
-    """The stream is sealed: it neither takes nor deletes messages."""
+    """The stream is sealed: it neither stores nor deletes messages."""
 
 
 class ConsumerNameInUse(APIError):
-    """There is a consumer of this name, with another configuration."""
+    """A consumer of this name exists with another configuration."""
 
     _hint = "Use stream.update_consumer(...) or create_or_update_consumer(...), or another name"
 
@@ -414,7 +414,7 @@ class WrongLastSequence(APIError):
 
     @property
     def last_sequence(self) -> int | None:
-        """The sequence that it is at, when the server says so."""
+        """The last sequence, if the server sent it."""
         number = self.description.rpartition(": ")[2]
         return int(number) if number.isdecimal() else None
 
@@ -424,11 +424,11 @@ class WrongLastMsgId(WrongLastSequence):
 
 
 class BatchPublishError(APIError):
-    """A batch was refused, and nothing of it was stored."""
+    """A batch was refused, and none of its messages was stored."""
 
 
 class TooManyRequests(APIError):
-    """The server has too many requests or batches under way."""
+    """The server has too many requests or batches in progress."""
 
     transient = True
     _hint = "Try again later"
@@ -441,7 +441,7 @@ class InsufficientResources(APIError):
 
 
 class JetStreamUnavailable(APIError):
-    """Nobody leads at the moment, as during an election, or too many servers are gone."""
+    """There is no leader at the moment, as during an election, or too many servers are down."""
 
     transient = True
     _hint = "Try again: an election takes seconds"
@@ -480,10 +480,10 @@ _ERR_CODES: dict[type[APIError], tuple[int, ...]] = {
 }
 _CLASSES = {err_code: cls for cls, err_codes in _ERR_CODES.items() for err_code in err_codes}
 
-# These numbers are said of several things: they get their class and hint only with this in the description.
+# These numbers stand for several errors: they get their class and hint only with this in the description.
 _ONLY_WITH = {
     10025: "unknown field",
-    10057: "EOF",  # deleting a message that is not there
+    10057: "EOF",  # Deleting a missing message.
     10077: "maximum",
 }
 
@@ -504,7 +504,7 @@ _HINTS = {
 
 
 class StatusError(JetStreamError):
-    """A pull request ended with a status that is an error."""
+    """A pull request ended with an error status."""
 
     transient = True
 
@@ -517,7 +517,7 @@ class StatusError(JetStreamError):
 
 
 class BadRequest(StatusError):
-    """The server did not understand the pull request, or the consumer does not take such ones."""
+    """The pull request is invalid, or the consumer does not support it."""
 
     transient = False
 
@@ -529,21 +529,21 @@ class ConsumerDeleted(StatusError):
 
 
 class ConsumerIsPush(StatusError):
-    """The consumer pushes to a deliver subject: one cannot pull from it."""
+    """The consumer has a deliver subject: pulling is not possible."""
 
     transient = False
 
 
 class LeadershipChanged(StatusError):
-    """Another server leads the consumer now, and the pull request is forgotten. Pull again."""
+    """Another server leads the consumer now, and the pull request is lost. Pull again."""
 
 
 class ServerShutdown(StatusError):
-    """The server that leads the consumer stops. Pull again."""
+    """The server that leads the consumer shuts down. Pull again."""
 
 
 class ExceededLimit(StatusError):
-    """The request asked for more than `max_batch`, `max_expires`, `max_bytes` or `max_waiting` allow."""
+    """The request exceeds `max_batch`, `max_expires`, `max_bytes` or `max_waiting` of the consumer."""
 
 
 class PinIdMismatch(StatusError):
@@ -551,7 +551,7 @@ class PinIdMismatch(StatusError):
 
 
 class SubscribeError(JetStreamError):
-    """What `subscribe` or `pull_subscribe` was asked for does not fit what the server has."""
+    """The arguments of `subscribe` or `pull_subscribe` do not fit the server's streams and consumers."""
 
 
 class NoMatchingStream(SubscribeError):
@@ -566,13 +566,13 @@ class NoMatchingStream(SubscribeError):
 
 
 class DuplicateSubscription(SubscribeError):
-    """Somebody is subscribed to this push consumer, which is not meant for several."""
+    """This push consumer has a subscriber, and no queue group for several."""
 
 
 class ConsumerMismatch(SubscribeError):
-    """There is a consumer of this name, and it is another one than asked for; it was not changed.
+    """A consumer of this name exists with another configuration; it was not changed.
 
-    `differences` has, for each field of the configuration, what was asked for and what is there.
+    `differences` has, for each differing field, the requested and the existing value.
     """
 
     def __init__(
@@ -587,11 +587,11 @@ class ConsumerMismatch(SubscribeError):
 
 
 class ConsumerIsPull(SubscribeError):
-    """The consumer has no deliver subject: one can only pull from it."""
+    """The consumer has no deliver subject: it is for pulling only."""
 
 
 class MessageGap(JetStreamError):
-    """A push consumer delivered messages that did not arrive.
+    """Messages that a push consumer delivered did not arrive.
 
     `expected` is the first delivery that is missing, in the numbering of the consumer, `received` the one
     that came instead or was announced by a heartbeat; `stream_sequence` is where the stream was then.
@@ -613,10 +613,10 @@ class MessageGap(JetStreamError):
 
 
 class MissedHeartbeat(JetStreamError):
-    """The server sent neither a message nor a heartbeat for longer than it may be silent: two heartbeats
-    of a pull, three of a push consumer unless told otherwise.
+    """The server sent neither a message nor a heartbeat for too long: by default two heartbeats of a pull,
+    three of a push consumer.
     """
 
 
 class NotJetStreamMessage(JetStreamError):
-    """The message did not come from a consumer: its reply is no acknowledgement subject."""
+    """The message did not come from a consumer: its reply is not an acknowledgement subject."""
