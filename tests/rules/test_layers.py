@@ -7,6 +7,7 @@ Every import counts: at the top of a module, inside a function, relative, under 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,6 +37,40 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # The embedded server stands beside the layers: it knows no client, and few know it.
 BESIDE = {"server": LAYERS[0]}
 USERS_OF = {"server": ("jetspark", "logs", "cli")}
+
+# The rooms inside a package, from bottom to top, by the same rule. A file or sub-package of these packages
+# that has no place here fails the test; so does one that the docstring of its package does not mention.
+ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "jetspark.jetstream": (
+        ("model", "heartbeat", "on_error", "retry"),
+        ("inbox", "message"),
+        ("api",),
+        ("manage",),
+        ("publish", "pull"),
+        ("push",),
+        ("ordered",),
+        ("advisories", "read"),
+        ("dead_letters", "subscribe"),
+        ("consumer",),
+        ("stream",),
+        ("context",),
+    ),
+    "jetspark.spark": (("log", "options", "schema"), ("connections",), ("read", "write"), ("source",)),
+    "jetspark.logs": (
+        ("compression", "format"),
+        ("control",),
+        ("agent", "files", "job"),
+        ("demo",),
+    ),
+    "jetspark.cli": (
+        ("args", "ui"),
+        ("contexts",),
+        ("settings",),
+        ("command", "complete"),
+        ("commands",),
+        ("main",),
+    ),
+}
 
 # What has no I/O, no clock and no chance in it can be tested with any input.
 PURE = (
@@ -81,6 +116,26 @@ def _allowed_imports() -> dict[str, set[str]]:
 ALLOWED = _allowed_imports()
 
 
+def _room_of(module: str, package: str) -> str:
+    """The child of `package` that `module` is or is in; empty for the package itself and for others."""
+    return module.removeprefix(f"{package}.").partition(".")[0] if module.startswith(f"{package}.") else ""
+
+
+def _room_violations(module: str, targets: list[tuple[int, str]]) -> Iterator[str]:
+    for package, order in ROOMS.items():
+        room = _room_of(module, package)
+        if not room:
+            continue
+        places = {name: place for place, names in enumerate(order) for name in names}
+        if room not in places:
+            yield f"{module}: `{room}` has no place in {package}; give it one in {Path(__file__).name}"
+            continue
+        for line, target in targets:
+            other = _room_of(target, package)
+            if other in places and other != room and places[other] >= places[room]:
+                yield f"{module}:{line}: `{room}` stands below `{other}` in {package} and may not import it"
+
+
 def part_of(module: str) -> str:
     """The part a dotted name belongs to: `jetspark.wire.parser` -> `wire`, `jetspark` -> `jetspark`."""
     top, _, rest = module.partition(".")
@@ -102,7 +157,7 @@ def imports(source: str, module: str, *, is_package: bool) -> Iterator[tuple[int
                 base = resolve_name("." * level + (name or ""), package)
                 for alias in names:
                     # `from jetspark import wire` is an import of wire, `... import Error` is not.
-                    is_part = base == "jetspark" and alias.name in ALLOWED
+                    is_part = (base == "jetspark" and alias.name in ALLOWED) or base in ROOMS
                     yield node.lineno, f"{base}.{alias.name}" if is_part else base
             case ast.Call(
                 func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
@@ -117,46 +172,15 @@ def violations(source: str, module: str, *, is_package: bool = False) -> list[st
     if part not in ALLOWED:
         return [f"{module}: `{part}` has no layer; give it one in {Path(__file__).name}"]
     is_pure = any(module == pure or module.startswith(f"{pure}.") for pure in PURE)
-    found = []
-    for line, target in imports(source, module, is_package=is_package):
+    targets = list(imports(source, module, is_package=is_package))
+    found = list(_room_violations(module, targets))
+    for line, target in targets:
         if is_ours(target) and part_of(target) not in ALLOWED[part]:
             found.append(f"{module}:{line}: `{part}` may not import `{target}`")
         if part != "wire" and target in BEHIND_THE_SEAM:
             found.append(f"{module}:{line}: import from `jetspark.wire`, not from `{target}`")
         if is_pure and target.partition(".")[0] in IMPURE:
             found.append(f"{module}:{line}: no I/O, clock or chance here, so no `{target}`")
-    return found
-
-
-# The same inside `jetspark.jetstream`, whose map says what each part is.
-JETSTREAM: tuple[tuple[str, ...], ...] = (
-    ("model", "retry", "on_error", "heartbeat"),
-    ("inbox",),
-    ("message",),
-    ("api",),
-    ("manage",),
-    ("publish", "pull"),
-    ("push",),
-    ("ordered",),
-    ("read", "advisories"),
-    ("dead_letters", "subscribe"),
-    ("consumer",),
-    ("stream",),
-    ("context",),
-)
-
-
-def upward_imports(source: str, module: str) -> list[str]:
-    """One sentence for each import inside `jetspark.jetstream` that does not point down."""
-    level = {part: number for number, parts in enumerate(JETSTREAM) for part in parts}
-    part = module.split(".")[2]
-    found = []
-    for line, target in imports(source, module, is_package=False):
-        names = target.split(".")
-        if names[:2] != ["jetspark", "jetstream"] or len(names) < 3 or names[2] == part:
-            continue
-        if level[names[2]] >= level[part]:
-            found.append(f"{module}:{line}: `{part}` may not import `{target}`")
     return found
 
 
@@ -176,16 +200,27 @@ def test_every_module_imports_downwards_only() -> None:
     assert found == []
 
 
-def test_the_parts_of_jetstream_import_downwards_only() -> None:
-    paths = [path for path in sorted((SRC / "jetspark/jetstream").rglob("*.py")) if path.stem != "__init__"]
-    assert {module_name(path).split(".")[2] for path in paths} == {part for row in JETSTREAM for part in row}
-    assert [each for path in paths for each in upward_imports(path.read_text(), module_name(path))] == []
+def _packages() -> list[Path]:
+    return sorted(path for path in (SRC / "jetspark").rglob("__init__.py") if path.parent.name != "jetspark")
 
 
-def test_the_checker_catches_a_cycle_inside_jetstream() -> None:
-    source = "if TYPE_CHECKING:\n    from jetspark.jetstream.context import JetStream"
-    assert len(upward_imports(source, "jetspark.jetstream.pull.fetch")) == 1
-    assert upward_imports("from jetspark.jetstream.api import API", "jetspark.jetstream.pull.fetch") == []
+@pytest.mark.parametrize("path", _packages(), ids=module_name)
+def test_every_package_has_a_map_of_what_is_in_it(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    children = {
+        child.stem
+        for child in path.parent.iterdir()
+        if (child.suffix == ".py" and child.stem != "__init__") or (child / "__init__.py").exists()
+    }
+    missing = {child for child in children if not re.search(rf"(?<![\w.]){child}(?!\w)", text)}
+    assert missing == set()
+
+
+def test_every_room_that_has_a_place_exists() -> None:
+    for package, order in ROOMS.items():
+        directory = SRC.joinpath(*package.split("."))
+        for name in (name for names in order for name in names):
+            assert (directory / f"{name}.py").exists() or (directory / name).is_dir(), f"{package}.{name}"
 
 
 @pytest.mark.parametrize(
@@ -215,6 +250,17 @@ def test_the_checker_catches_a_cycle_inside_jetstream() -> None:
         pytest.param("jetspark.server.process", "from jetspark.wire import subjects", id="server-uses"),
         pytest.param("jetspark.spark.read.batch", "import pyspark_jetstream", id="the-other-package"),
         pytest.param("jetspark.helpers", "", id="no-layer"),
+        pytest.param("jetspark.jetstream.helpers", "", id="no-room"),
+        pytest.param("jetspark.jetstream.helpers.text", "", id="no-room-for-a-package"),
+        pytest.param(
+            "jetspark.jetstream.pull.fetch", "from jetspark.jetstream import context", id="room-upwards"
+        ),
+        pytest.param(
+            "jetspark.jetstream.pull.fetch",
+            "from jetspark.jetstream.ordered.chain import Chain",
+            id="room-upwards-from",
+        ),
+        pytest.param("jetspark.spark.read.batch", "import jetspark.spark.write.rows", id="room-neighbour"),
         pytest.param("jetspark.core.session", "from jetspark.wire.frames import MsgFrame", id="the-seam"),
         pytest.param("jetspark.wire.parser", "import asyncio", id="wire-asyncio"),
         pytest.param("jetspark.wire.encode", "from time import monotonic", id="wire-clock"),
@@ -244,6 +290,8 @@ def test_the_checker_keeps_what_needs_extras_out_of_the_package(target: str) -> 
         ("jetspark.server.process", "from jetspark.errors import ServerStartError"),
         ("jetspark.spark.read.batch", "from jetspark import blocking, connect"),
         ("jetspark.cli.main", "import jetspark.server"),
+        ("jetspark.jetstream.pull.fetch", "from jetspark.jetstream import api\nfrom . import request"),
+        ("jetspark.jetstream.context", "from jetspark.jetstream.pull.fetch import fetch"),
     ],
 )
 def test_the_checker_allows(module: str, source: str) -> None:
