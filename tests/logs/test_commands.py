@@ -56,7 +56,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     assert cli.json("pause", "--status")["shippers"]["paused"] is False  # whatever went wrong then
 
 
-def test_the_button_stops_agents_and_consumers_and_says_who_obeys(
+def test_pause_stops_agents_and_consumers_and_shows_which_follow(
     cli: Cli, process: Callable[..., Process], logs: Path, tmp_path: Path
 ) -> None:
     assert cli("pause", "--status").out == "Shippers are not paused\nNo agent reported in the last hour\n"

@@ -143,7 +143,7 @@ async def test_a_stream_that_is_full_for_a_line_gets_the_others_once(
     assert running.agent.status().lines == 3
 
 
-async def test_what_a_refused_row_has_stored_is_noted_to_the_line(
+async def test_positions_advance_to_the_last_line_stored_before_a_rejection(
     js: JetStream, stream: Stream, logs: Path
 ) -> None:
     await stream.update(stream.config.replace(max_msgs=10, discard="new"))

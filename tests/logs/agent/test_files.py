@@ -279,7 +279,7 @@ async def test_two_agents_cannot_share_positions(js: JetStream, stream: Stream, 
             await ship_once(js, stream, logs)
 
 
-async def test_damaged_positions_are_not_taken_for_none(js: JetStream, stream: Stream, logs: Path) -> None:
+async def test_damaged_positions_are_an_error(js: JetStream, stream: Stream, logs: Path) -> None:
     append(logs / "a.log", "one\n")
     for damage in (b"", b"{}", b'{"version": 99, "files": []}', b"\xff"):
         (logs / "positions.json").write_bytes(damage)
@@ -370,7 +370,7 @@ async def test_a_disk_that_gets_another_number_keeps_its_files(
     assert len({each.rpartition("-")[0] for each in more}) == 1  # the number in the ids stays
 
 
-async def test_a_file_that_cannot_be_read_concerns_nobody_else(
+async def test_a_file_that_cannot_be_read_does_not_affect_others(
     js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(logs / "bad.log", "one\n")

@@ -65,7 +65,7 @@ async def test_a_paused_agent_publishes_nothing_and_then_everything(server: Serv
         assert await lines_of(stream) == [b"w-%d" % number for number in range(1, 201)]
 
 
-async def test_an_agent_that_comes_late_obeys_and_goes_on_when_the_time_is_over(
+async def test_an_agent_that_starts_late_pauses_and_resumes_when_the_time_is_over(
     server: Server, logs: Path
 ) -> None:
     async with jetspark.connect(server.url) as nc:
@@ -115,7 +115,7 @@ async def test_files_that_are_rotated_in_a_pause_are_shipped_after_it(server: Se
         assert await lines_of(stream) == [b"w-1", b"w-2", b"w-3"]
 
 
-async def test_a_word_that_cannot_be_read_stops_nobody(server: Server, logs: Path) -> None:
+async def test_an_invalid_command_does_not_pause(server: Server, logs: Path) -> None:
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()
         stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
@@ -150,7 +150,7 @@ async def test_an_agent_whose_connection_is_closed_in_a_pause_ends(server: Serve
             await running.end()
 
 
-async def test_nobody_says_that_it_pauses_while_something_is_under_way(server: Server, logs: Path) -> None:
+async def test_no_agent_reports_a_pause_while_messages_are_in_flight(server: Server, logs: Path) -> None:
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()
         await nc.subscribe("logs.>")  # somebody listens, so that nobody says no; and nobody stores it

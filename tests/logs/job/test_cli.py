@@ -29,7 +29,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "pipeline"
 
 @pytest.fixture
 def example(server: Server, tmp_path: Path) -> Callable[[str], Path]:
-    """An example in a place of its own; the server has 100 lines of two hosts, and one that is none."""
+    """An example in its own directory; the server has 100 lines of two hosts, and one that does not parse."""
     with blocking.connect(server.url) as connection:
         js = connection.jetstream()
         for name, subject in (("LOGS", "logs.>"), ("DEAD", "dead.>"), ("COUNTS", "counts.>")):

@@ -96,6 +96,11 @@ def test_servers_of_the_command_line_win_and_those_of_the_environment_stand_in(t
     )
 
 
+def test_a_key_of_the_console_is_accepted_for_every_sink(tmp_path: Path) -> None:
+    config, _ = read_config(written(tmp_path, WHOLE.replace('"table"', '"table"\nrows = 5')))
+    assert config.sink.format == "parquet"
+
+
 def test_secrets_are_read_from_files_and_are_in_no_repr(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hush\n")
     text = WHOLE.replace("[parse]", 'user = "me"\npassword_file = "secret"\n\n[parse]')
@@ -181,6 +186,18 @@ MISTAKES = {
         "line 28, dead_letters.subject: 'logs.dead' overlaps source.subjects",
     ),
     "wildcard": ("dead.lines", "dead.*", "line 28, dead_letters.subject: "),
+    "sink-format": (
+        '"parquet"',
+        '"delta"',
+        "line 24, sink.format: unknown format 'delta'. There are: parquet",
+    ),
+    "sink-format-type": ('"parquet"', '["parquet"]', "line 24, sink.format: unknown format ['parquet']"),
+    "no-sink-format": ('format = "parquet"\n', "", "line 23, sink.format: is missing"),
+    "source-format": (
+        "[source]",
+        '[source]\nformat = "kafka"',
+        "line 6, source.format: unknown format 'kafka'",
+    ),
     "conf": (
         'conf = { "spark.driver.memory" = "1g" }',
         '[spark.conf]\n"spark.a" = 1\n"spark.b.c" = [1]',
@@ -302,7 +319,7 @@ def test_counts_have_names_of_their_own(tmp_path: Path) -> None:
             read_config(written(tmp_path, text))
 
 
-def test_what_looks_like_keys_in_strings_of_several_lines_is_none() -> None:
+def test_text_like_keys_in_multi_line_strings_is_ignored() -> None:
     text = "\n".join(
         (
             'a = """',

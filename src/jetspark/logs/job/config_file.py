@@ -82,7 +82,7 @@ def _read_section(
     kind = table.get("format", default)
     if kind is None:
         raise where.error(f"{section}.format", "is missing", there_are(tuple(kinds)))
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise where.error(f"{section}.format", f"unknown format {kind!r}", there_are(tuple(kinds)))
     found[section] = _convert(where, table, kinds[kind], section)
 

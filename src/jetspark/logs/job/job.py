@@ -4,7 +4,7 @@ Rows: one query. It reads and parses a batch once, publishes its dead letters, t
 Counts: two queries, one for the counts and one for the dead letters, each with a checkpoint of its own.
 
 Processing a batch again adds nothing: see `sinks` and `target`. So a batch may be interrupted anywhere; Spark
-runs it again with the same lines, and `checkpoint` tells that it is a repetition.
+runs it again with the same lines, and `checkpoint` knows that it is a repetition.
 """
 
 from __future__ import annotations

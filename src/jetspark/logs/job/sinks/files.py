@@ -27,8 +27,8 @@ from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
 
 __all__ = ["FileSink", "TableWriter"]
 
-#: Values that name a directory as they are; others are hashed. Hosts are named by anybody who can publish,
-#: and `__HIVE_DEFAULT_PARTITION__` is how readers spell null.
+#: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
+#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null.
 _SAFE: Final = r"^(?!__HIVE_DEFAULT_PARTITION__$)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
 #: Directories that Spark fills before it moves them.
 _STAGING: Final = ".spark-staging-*"
@@ -41,6 +41,8 @@ class FileSink(Section, SinkSection, frozen=True):
     format: str
     path: str
     partition_by: list[str] | None = None
+    #: Unused: earlier versions accepted this key of `console` for every format.
+    rows: int = 20
 
     @property
     def destination(self) -> str:

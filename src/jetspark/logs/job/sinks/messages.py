@@ -24,6 +24,8 @@ class MessageSink(Section, SinkSection, frozen=True):
 
     format: str
     subject: str
+    #: Unused: earlier versions accepted this key of `console` for every format.
+    rows: int = 20
 
     @property
     def destination(self) -> str:
