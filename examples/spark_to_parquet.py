@@ -19,7 +19,7 @@ builder = (
 
 
 def run(spark: SparkSession, url: str, directory: str) -> None:
-    """Write what is new, and stop. Leave the trigger out, and it goes on for ever."""
+    """Write the new messages, and stop. Without the trigger, the query runs until it is stopped."""
     query = (
         spark.readStream.format("jetstream")
         .option("servers", url)

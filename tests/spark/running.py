@@ -18,12 +18,12 @@ from tests.support.waiting import wait_until
 
 #: The version of Spark, because the older ones do some things differently.
 VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
-#: Whether Spark tells a source where a query stands and how much it may take.
+#: Whether Spark passes the position of a query and a limit to its source.
 ADMISSION_CONTROL = VERSION >= (4, 2)
 
 
 class Sink:
-    """What a query has put out, by batch: one that is tried again replaces what it put out before."""
+    """The output of a query, by batch: a retried batch replaces its earlier output."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[str]] = {}
@@ -50,7 +50,7 @@ class Sink:
 
 
 def start(frame: DataFrame, sink: Sink, checkpoint: Path, **trigger: Any) -> StreamingQuery:
-    """Start a query into a sink, by default one that ends when it has read what there is."""
+    """Start a query into a sink; by default it ends when it has read everything available."""
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
     return writer.trigger(**(trigger or {"availableNow": True})).start()
 

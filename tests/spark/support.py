@@ -1,4 +1,4 @@
-"""What Spark tests do again and again: fill streams, read them, compare `writer-counter` sets."""
+"""Shared by Spark tests: fill streams, read them, compare `writer-counter` sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPARK_CONF = {
     "spark.sql.session.timeZone": "UTC",
 }
 
-#: Seconds after which a query is given up: only there to end a test that would hang.
+#: Seconds after which a test gives up on a query, instead of hanging.
 LONG = 120
 
 

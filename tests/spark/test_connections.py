@@ -1,4 +1,4 @@
-"""The connection of a Spark process to the server, which may be away when it is needed first."""
+"""The connection of a Spark process: it waits for a server that is away, and not for permanent errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jetspark.spark.options import parse_options
 from tests.support.certs import Certs
 
 
-def test_a_server_that_is_away_for_a_moment_is_waited_for(server: Server) -> None:
+def test_connecting_waits_for_a_server_that_is_away(server: Server) -> None:
     server.kill()
     coming = threading.Timer(1.0, server.start)
     coming.start()
@@ -22,7 +22,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(server: Server) -> Non
     coming.join()
 
 
-def test_one_that_stays_away_is_an_error_and_so_is_what_waiting_does_not_mend(certs: Certs) -> None:
+def test_a_missing_server_and_permanent_errors_are_raised(certs: Certs) -> None:
     nowhere = parse_options({"servers": "nats://127.0.0.1:1"}).connection
     with pytest.raises(ConnectionError, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused"):
         process_connection(nowhere, retry_for=0.6)

@@ -1,4 +1,4 @@
-"""The options of `format("jetstream")`: what each accepts, what it refuses and how it says so."""
+"""The options of `format("jetstream")`: accepted values, refused values, and the errors."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_a_bad_url_is_refused_without_showing_its_secret(url: str) -> None:
     assert caught.value.__cause__ is None
 
 
-# --- what goes together
+# --- options that exclude each other
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_the_error_says_what_the_option_is_for() -> None:
             parse_options({name: text}).check_use(use)
 
 
-# --- what it is used as
+# --- how parsed options are used
 
 
 def test_options_can_be_pickled_and_be_a_key() -> None:

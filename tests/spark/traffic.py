@@ -19,7 +19,7 @@ WRITERS = ("a", "b", "c")
 
 
 class Traffic:
-    """Publishes from entering the context until `stop`; the ledger knows what the stream has."""
+    """Publishes from entering the context until `stop`; the ledger records what the stream stores."""
 
     def __init__(
         self, js: blocking.JetStream, stream: str, ledger: Ledger, *, burst: int = 5, pause: float = 0.05
@@ -46,7 +46,7 @@ class Traffic:
         self._thread.join()
 
     def stop(self) -> None:
-        """Publish no more. What was published is acknowledged then."""
+        """Stop publishing. Every published message is acknowledged when it returns."""
         self._stopped.set()
         self._thread.join()
         if self._error is not None:
@@ -66,7 +66,7 @@ class Traffic:
 
 
 def read_rest(frame: DataFrame, place: Path) -> None:
-    """Let a query read what there still is. (Before Spark 4.2 `availableNow` may end with less.)"""
+    """Let a query read everything that is left. (Before Spark 4.2 `availableNow` may read less.)"""
     query = to_parquet(frame, place, processingTime="0 seconds")
     try:
         query.processAllAvailable()

@@ -1,4 +1,4 @@
-"""What tests of the sink do again and again: write, and look at what a stream has then."""
+"""Shared by tests of the sink: write rows, and read what the stream holds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(frame: Any, url: str, **options: object) -> None:
 
 
 def start_writing(frame: Any, url: str, checkpoint: Path, **options: object) -> StreamingQuery:
-    """Start a query that ends when it has written what there is to read."""
+    """Start a query that ends when it has written everything available."""
     texts = {key: str(value) for key, value in options.items()}
     writer = frame.writeStream.format("jetstream").options(servers=url, **texts)
     query: StreamingQuery = (

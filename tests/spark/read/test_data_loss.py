@@ -1,4 +1,4 @@
-"""Messages that are gone before they were read: named and refused, or passed over; never a row twice."""
+"""Messages removed before they were read: an error or a warning, and never a repeated row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.spark.running import Sink, error_of, run
 from tests.spark.support import LONG, Bench, assert_exactly, expected, texts
 from tests.support.waiting import wait_until
 
-# --- what happens to streams that hold the messages 11 to 20 for somebody who has read 1 to 10
+# --- changes to streams that hold the messages 11 to 20, for a query that has read 1 to 10
 
 
 def purge(bench: Bench, name: str) -> None:
@@ -55,7 +55,7 @@ def recreate(bench: Bench, name: str) -> None:
     bench.publish(name, 15, writer="again")
 
 
-#: What is left of 11 to 20, where the loss ends, and what the error says.
+#: The remaining messages of 11 to 20, the end of the loss, and the error.
 Change = Callable[[Bench, str], None]
 CHANGES: dict[Change, tuple[list[str], int | None, str]] = {
     purge: (expected(5, first=16), 16, "purged; the stream begins at 16 now"),
@@ -70,7 +70,7 @@ def said(name: str, first: int, end: int | None) -> str:
     return f"stream {name} lost the sequences [{first}, {'...' if end is None else end}): "
 
 
-def test_what_is_lost_between_batches_is_named_or_passed_over(
+def test_what_is_lost_between_batches_is_raised_or_logged(
     spark: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:
     """One query for several streams, to each of which something happens."""
@@ -109,7 +109,7 @@ def test_what_is_lost_between_batches_is_named_or_passed_over(
 @pytest.mark.parametrize(
     "change", [purge, purge_all, crowd_out, recreate], ids=lambda change: change.__name__
 )
-def test_what_is_lost_while_a_batch_is_read_is_named_or_passed_over(
+def test_what_is_lost_while_a_batch_is_read_is_raised_or_logged(
     spark: SparkSession, bench: Bench, tmp_path: Path, change: Change
 ) -> None:
     """The first batch is planned, fails, and is tried again: it has to be what was planned.
@@ -138,7 +138,7 @@ def test_what_is_lost_while_a_batch_is_read_is_named_or_passed_over(
         assert f", {end}): " in message
     read("false")
     if change is recreate:
-        # Of the planned batch nothing is left; what the new stream holds comes in the next one.
+        # Nothing of the planned batch is left; the messages of the new stream come in the next one.
         assert sink.batches[0] == []
         read("false")
     assert_exactly(sink.texts, left)
@@ -217,7 +217,7 @@ def test_what_a_table_loses_while_it_is_read_is_a_loss_if_it_was_asked_for_by_se
 
 
 async def test_behind_the_end_of_a_restored_stream_reading_goes_on_there(shared_server: Server) -> None:
-    """Also when the query began behind that end. Nothing of it needs Spark, which would take its time."""
+    """Even if the query began after that end. Without Spark, which would be slow."""
     name = f"S{secrets.token_hex(4)}"
     async with await jetspark.connect(shared_server.url) as nc:
         js = JetStream(nc)

@@ -29,7 +29,7 @@ def some_ranges(draw: st.DrawFn) -> list[StreamRange]:
 
 
 counts = st.none() | st.integers(1, 300)
-# The number of pieces stays what a test can bear.
+# Bounds that keep the number of pieces small.
 sizes = st.none() | st.integers(5_000, 10**9)
 
 
@@ -173,7 +173,7 @@ def test_with_less_room_than_streams_they_take_turns(
 ) -> None:
     served: set[str] = set()
     for _ in range(-(-len(waiting) // max_messages)):
-        # As much comes as is taken: nobody is ever through.
+        # As many messages arrive as are taken, so no stream is ever finished.
         taken = admit(
             {name: Backlog(count, 1.0) for name, count in waiting.items()},
             Limits(max_messages),

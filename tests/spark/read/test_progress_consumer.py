@@ -15,7 +15,7 @@ AT_ONCE = {"processingTime": "0 seconds"}
 
 
 def pending(bench: Bench, stream: str, name: str = "spark") -> int:
-    """What the consumer says is still to come."""
+    """The `num_pending` of the consumer."""
     return bench.js.consumer_info(stream, name).num_pending
 
 
@@ -46,11 +46,11 @@ def test_a_consumer_shows_how_much_is_not_committed_yet(
     query.stop()
     bench.publish(stream, 4, first=17)
     has(bench, stream, 5)
-    # Only this one, and nobody gets a message by it.
+    # It is the only consumer, and it delivers no message.
     assert list(bench.js.consumer_names(stream)) == ["spark"]
     info = bench.js.consumer_info(stream, "spark")
     assert (info.config.metadata["jetspark"], info.num_ack_pending) == ("progress of a Spark query", 0)
-    # After a restart the same consumer goes on.
+    # A restart continues with the same consumer.
     query = start(frame, sink, tmp_path, **AT_ONCE)
     reached(sink, 20, query)
     bench.publish(stream, 1, first=21)
@@ -81,9 +81,7 @@ def test_each_stream_has_one_and_only_what_is_read_counts(
     query.stop()
 
 
-def test_a_consumer_that_somebody_works_with_is_refused(
-    spark: SparkSession, bench: Bench, tmp_path: Path
-) -> None:
+def test_a_consumer_of_an_application_is_refused(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
     stream = bench.stream()
     bench.publish(stream, 5)
     bench.js.create_consumer(stream, ConsumerConfig(durable_name="spark"))

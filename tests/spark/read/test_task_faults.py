@@ -101,7 +101,7 @@ def test_a_task_whose_process_is_killed_is_tried_again_and_gives_the_same_rows(
     assert_exactly(texts(remote.read.parquet(str(tmp_path / "out"))), expected(LARGE))
 
 
-def test_a_slow_task_and_its_speculative_twin_give_each_row_once(
+def test_a_slow_task_and_its_speculative_copy_give_each_row_once(
     remote: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:
     stream = bench.stream()

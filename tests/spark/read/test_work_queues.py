@@ -1,4 +1,4 @@
-"""Streams that delete what is acknowledged: they are looked at, and whoever works on them notices nothing."""
+"""Work-queue and interest streams: reading them does not disturb their consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be written is refused with one error, which names the column and the first bad row."""
+"""Invalid rows are refused with one error, which names the column and the first invalid row."""
 
 from __future__ import annotations
 

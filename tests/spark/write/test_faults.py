@@ -23,7 +23,7 @@ COUNT, SIZE = 10_000, 400
 
 
 def attempts(found: list[JetStreamMsg]) -> set[str]:
-    """The attempts whose rows the stream has."""
+    """The attempts whose rows the stream stored."""
     return {message.headers["attempt"] for message in found}
 
 
@@ -76,7 +76,7 @@ def test_tasks_of_a_query_that_fail_and_are_tried_again_write_each_row_once(
     finish(query)
     found = messages(bench.js, stream)
     assert_exactly([message.data.decode().rstrip() for message in found], expected(COUNT))
-    # What the first attempt wrote has stayed, and what came again was not stored.
+    # The rows of the first attempt stay, and their duplicates are dropped.
     assert {"0", "1"} <= attempts(found)
 
 
@@ -96,7 +96,7 @@ def test_tasks_of_a_job_that_fail_and_are_tried_again_write_each_row_once(
     assert {"0", "1"} <= attempts(found)
 
 
-def test_a_slow_task_and_its_speculative_twin_write_each_row_once(
+def test_a_slow_task_and_its_speculative_copy_write_each_row_once(
     remote: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:
     stream = bench.stream()

@@ -1,4 +1,4 @@
-"""Rows on their way out: which columns are accepted, and what a row becomes."""
+"""The rows of a write: which columns are accepted, and how a row becomes a message."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_columns_of_a_read_that_are_left_out_may_have_any_type() -> None:
     check_columns(schema({"data": TEXT, "stream": NUMBER, "timestamp": TEXT}), subject="orders.new")
 
 
-# --- what a row becomes
+# --- messages
 
 
 def encoder(
@@ -183,7 +183,7 @@ def test_no_headers_are_no_headers(headers: Any) -> None:
     assert one({"data": [b"x"], "headers": [headers]}).block == one({"data": [b"x"]}).block
 
 
-def test_headers_that_told_the_stream_how_to_store_the_original_are_left_out() -> None:
+def test_storage_headers_of_the_original_are_dropped() -> None:
     headers = {
         "Nats-Msg-Id": "theirs",
         "nats-msg-id": "theirs",
@@ -279,7 +279,7 @@ rows = st.lists(
 
 
 @given(rows, st.data())
-def test_a_row_becomes_the_same_message_however_the_rows_are_cut(
+def test_a_row_becomes_the_same_message_however_the_rows_are_split(
     given_rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     def encoded(pieces: list[list[dict[str, Any]]]) -> list[Outgoing]:

@@ -1,4 +1,4 @@
-"""What is written is what is read, in bulk and in atomic batches, once for each id and in bounded memory."""
+"""Written rows are read back unchanged, in bulk and in atomic batches, once per id, in bounded memory."""
 
 from __future__ import annotations
 
@@ -348,10 +348,10 @@ def test_rows_of_an_atomic_batch_with_the_same_id_are_one_message(spark: SparkSe
     assert payloads(bench.js, stream) == expected(5)
 
 
-# --- what is told
+# --- the log
 
 
-def test_the_driver_tells_rows_duplicates_and_seconds(
+def test_the_driver_logs_rows_duplicates_and_seconds(
     spark: SparkSession, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = bench.stream()
