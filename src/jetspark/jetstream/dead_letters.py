@@ -1,8 +1,8 @@
 """Dead letters: messages that a consumer gave up, found through the advisories that point to them.
 
-A message stays where it is, in its stream, where other consumers may want it; an advisory says which
-consumer gave it up and why. Where a stream captures the advisories they are read from there, past and
-future, without loss; those that no stream captures are heard only while somebody listens.
+A message that is given up stays in its stream, where other consumers may read it; an advisory says which
+consumer gave it up and why. Advisories that a stream captures are read from there, past and future, without
+loss. Other advisories arrive only while a client is subscribed to them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 def parse_metadata(reply: bytes) -> Metadata:
-    """Read an acknowledgement subject. Raises `NotJetStreamMessage` when it is none."""
+    """Read an acknowledgement subject. Raises `NotJetStreamMessage` for other subjects."""
     tokens = reply.split(b".")
     count = len(tokens)
     domain: str | None = None
@@ -80,6 +80,6 @@ def parse_metadata(reply: bytes) -> Metadata:
 def _refused(reply: bytes) -> NotJetStreamMessage:
     shown = reply.decode("utf-8", "replace")
     return NotJetStreamMessage(
-        f"the reply subject {shown!r} is no acknowledgement subject",
+        f"the reply subject {shown!r} is not an acknowledgement subject",
         hint="Only messages that a consumer delivered have metadata and can be acknowledged",
     )

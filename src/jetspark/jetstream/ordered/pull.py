@@ -33,6 +33,7 @@ from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
 from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request, shortened
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name
 
@@ -41,7 +42,7 @@ __all__ = ["OrderedConsumer"]
 #: ADR-17: the server deletes a consumer of the chain after so many seconds without use.
 _INACTIVE_THRESHOLD: Final = 300.0
 _HEARTBEAT: Final = 5.0
-#: Seconds before a fetch tries the next consumer, and seconds that it may exceed its deadline.
+#: Seconds before a fetch first tries the next consumer, and seconds that it may exceed its deadline.
 _RETRY_WAIT: Final = 0.25
 _GRACE: Final = 0.75
 
@@ -167,16 +168,15 @@ class OrderedConsumer:
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
         """Fetch from the current consumer; after an error from the next one, if time is left."""
         self._chain.check_free()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        backoff = Backoff(seconds, first=_RETRY_WAIT)
         while True:
             try:
-                async with asyncio.timeout_at(deadline + _GRACE):
+                async with asyncio.timeout(backoff.left + _GRACE):
                     if self._target is None:
                         self._leftover = Leftover()
                         self._target = await self._chain.next_target()
                     if request.expires is not None:
-                        request = request.replace(**shortened(request, max(deadline - loop.time(), 0.01)))
+                        request = request.replace(**shortened(request, max(backoff.left, 0.01)))
                     batch = await Fetch(self._target, request, leftover=self._leftover).run(seconds)
             except TimeoutError as error:
                 self._target = None
@@ -187,14 +187,14 @@ class OrderedConsumer:
                 ) from None
             except Error as error:
                 self._target = None
-                if is_final(error) or loop.time() + _RETRY_WAIT >= deadline:
+                # Not only transient errors: the next consumer of the chain may work where this one failed.
+                if is_final(error) or not await backoff.pause():
                     raise
-                await asyncio.sleep(_RETRY_WAIT)
                 continue
             frames, whole = self._chain.accept([message._frame for message in batch])
             if not whole or batch.error is not None:
                 self._target = None
-            if frames or whole or loop.time() >= deadline:
+            if frames or whole or backoff.left <= 0:
                 return Batch([JetStreamMsg(frame, self._api.connection, True) for frame in frames])
 
 
