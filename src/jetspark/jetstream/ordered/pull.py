@@ -37,7 +37,7 @@ from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name
 
-__all__ = ["OrderedConsumer"]
+__all__ = ["OrderedConsumer", "pull_buffer"]
 
 #: ADR-17: the server deletes a consumer of the chain after so many seconds without use.
 _INACTIVE_THRESHOLD: Final = 300.0
@@ -140,7 +140,7 @@ class OrderedConsumer:
 
     def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:
         """An endless iterator over a buffer that refills itself. Options as for `Consumer.messages`."""
-        return Messages(self._pull_buffer(options, on_error))
+        return Messages(pull_buffer(self, options, on_error))
 
     async def consume(
         self,
@@ -150,7 +150,7 @@ class OrderedConsumer:
         **options: Unpack[PullKeywords],
     ) -> Consuming:
         """Call `handler` with every message, one after the other. Options as for `Consumer.consume`."""
-        buffer = self._pull_buffer(options, on_error)
+        buffer = pull_buffer(self, options, on_error)
         await buffer.start()
         return Consuming(buffer, handler, concurrency=1)
 
@@ -158,12 +158,6 @@ class OrderedConsumer:
         """Delete the current consumer on the server. The next read creates another one."""
         self._target = None
         self._chain.drop()
-
-    def _pull_buffer(self, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
-        self._chain.check_free()
-        self._target = None
-        options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
-        return _OrderedBuffer(self._chain, PullOptions(**options), on_error)
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
         """Fetch from the current consumer; after an error from the next one, if time is left."""
@@ -196,6 +190,14 @@ class OrderedConsumer:
                 self._target = None
             if frames or whole or backoff.left <= 0:
                 return Batch([JetStreamMsg(frame, self._api.connection, True) for frame in frames])
+
+
+def pull_buffer(consumer: OrderedConsumer, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
+    """The buffer behind `messages` and `consume` of an ordered consumer, not started."""
+    consumer._chain.check_free()
+    consumer._target = None
+    options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))
+    return _OrderedBuffer(consumer._chain, PullOptions(**options), on_error)
 
 
 class _OrderedBuffer(PullBuffer):

@@ -7,6 +7,5 @@
 - `buffer`: the pull buffer, which refills itself.
 - `iterate`: `Messages` and `Consuming`, through which users read the buffer.
 
-Each imports only those above it, and `api`, `message`, `model` and `on_error` of JetStream. `Consumer`, the
-handle with these methods, is in `jetstream/consumer.py`.
+Each imports only those above it. `Consumer`, the handle with these methods, is in `jetstream/consumer.py`.
 """

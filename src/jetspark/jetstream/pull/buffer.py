@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import deque
-from collections.abc import Coroutine
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
@@ -81,7 +80,6 @@ class PullBuffer(PullReceiver):
         self._ending: asyncio.Task[None] | None = None
         # Messages that were not taken when it was stopped, until they go back to the server.
         self._unread: list[MsgFrame] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self.state = BufferState.RUNNING
         #: The error that ended it, if any.
         self.error: Error | None = None
@@ -172,7 +170,7 @@ class PullBuffer(PullReceiver):
             self.state = BufferState.DRAINING
         self._cancel_timers()
         if self._ending is None:
-            self._ending = self._background(self._wait_for_the_last())
+            self._ending = self._loop.create_task(self._wait_for_the_last())
         return asyncio.shield(self._ending)
 
     async def _wait_for_the_last(self) -> None:
@@ -336,9 +334,3 @@ class PullBuffer(PullReceiver):
             )
         )
         self._ask_later()
-
-    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

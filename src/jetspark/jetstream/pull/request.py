@@ -1,8 +1,7 @@
 """Pull requests: what fetch, the pull buffer, ordered consumers and classic fetch share.
 
-Where a request goes (`PullTarget`), how it is built, which inbox its messages arrive in, how a status ends
-it, and how a receiver leaves without losing messages that are on their way. What to do with the messages
-is for the modules above.
+The target of a request, building it, its inbox, the statuses that end it, and how a receiver leaves without
+losing messages that are on their way. The modules that import this one decide what to do with the messages.
 """
 
 from __future__ import annotations

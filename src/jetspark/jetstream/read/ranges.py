@@ -33,7 +33,7 @@ from jetspark.jetstream.message.stored import parse_direct_get
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest
 from jetspark.jetstream.model.stream import RetentionPolicy, StreamConfig
-from jetspark.jetstream.ordered.pull import OrderedConsumer
+from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
@@ -191,7 +191,7 @@ class _RangeReader:
             opt_start_seq=wanted.first_seq,
             inactive_threshold=_INACTIVE_THRESHOLD,
         )
-        buffer = consumer._pull_buffer({"max_bytes": self._max_bytes, "expires": 30.0}, None)
+        buffer = pull_buffer(consumer, {"max_bytes": self._max_bytes, "expires": 30.0}, None)
         weight = info.state.bytes / max(info.state.messages, 1) + _OVERHEAD
         buffer.narrow(self._room(len(wanted), weight))
         await retry(buffer.start)
