@@ -49,7 +49,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     )
     assert "less than the ack_wait of consumer short, 1 s" in line
     assert "'OTHER' is not STREAM/NAME" in cli.fails("pause", "--consumers", "OTHER", code=2)
-    assert "--status only looks" in cli.fails("pause", "--status", "--for", "1m", code=2)
+    assert "--status excludes the other options" in cli.fails("pause", "--status", "--for", "1m", code=2)
     assert "not found" in cli.fails("pause", "--consumers", "OTHER/nobody", code=4)
     assert cli.json("pause", "--wait", "0s")["consumers"] == []  # and no trace of it is left
     assert "not found" in cli.fails("resume", "--shippers", "--consumers", "NONE/*", code=4)

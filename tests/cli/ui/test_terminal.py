@@ -13,9 +13,9 @@ def test_stream_add_asks_for_what_is_missing(terminal: Callable[..., Terminal], 
         ("Name of the stream", name),
         ("Subjects, separated", f"{name}.>"),
         ("Retention", "work"),
-        ("Most messages", "1000"),
-        ("Most bytes", "10MB"),
-        ("Oldest message", ""),
+        ("Maximum messages", "1000"),
+        ("Maximum size", "10MB"),
+        ("Maximum age", ""),
     ):
         shown.expect(question)
         shown.type(answer)

@@ -114,7 +114,7 @@ def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process]
     again = process("demo", "--directory", place).end()
     assert (again.code, again.err) == (
         2,
-        f"jetspark: {place} is no empty directory. Name one that is, or none\n",
+        f"jetspark: {place} is not an empty directory. Use an empty or a new directory\n",
     )
 
 
