@@ -436,7 +436,7 @@ async def test_while_disconnected_it_gives_up_after_retry_for_and_sends_nothing_
         stream = await make_stream(js, storage="file")
         server.kill()
         await watch.until(Event.DISCONNECTED)
-        with pytest.raises(Timeout, match="did not come back"):
+        with pytest.raises(Timeout, match="was not restored"):
             await js.publish("orders.new", b"one", retry_for=0.1)
         await asyncio.to_thread(server.start)
         await watch.until(Event.RECONNECTED)
