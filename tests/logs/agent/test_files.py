@@ -394,7 +394,7 @@ async def test_a_file_that_cannot_be_read_does_not_affect_others(
             with monkeypatch.context() as patched:
                 patched.setattr(os, name, broken)
                 append(logs / "bad.log", f"late {number}\n")
-                await running.says("bad.log: ")
+                await running.says(f"cannot read {logs / 'bad.log'}: ")
                 append(logs / "good.log", f"{number}\n")
                 await stored(stream, 3 + 2 * number)
             await stored(stream, 4 + 2 * number)  # when it can be read again

@@ -172,13 +172,17 @@ MISTAKES = {
     "partition": (
         '"table"',
         '"table"\npartition_by = ["day"]',
-        "line 26, sink.partition_by: column 'day'",
+        "line 26, sink.partition_by: column 'day' not found. There are: window_start",
     ),
-    "no-place": ('subject = "dead.lines"', "", "line 27, dead_letters: set subject or drop = true"),
+    "no-place": (
+        'subject = "dead.lines"',
+        "",
+        "line 27, dead_letters: set subject or drop = true, and not both",
+    ),
     "both-places": (
         '"dead.lines"',
         '"dead.lines"\ndrop = true',
-        "line 27, dead_letters: set subject or",
+        "line 27, dead_letters: set subject or drop = true, and not both",
     ),
     "loop": (
         "dead.lines",
