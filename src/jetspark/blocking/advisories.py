@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from jetspark.blocking.mirror import calls, mirrors
+from jetspark.blocking.mirror import Twin, calls, mirrors
 from jetspark.jetstream import advisories as aio
 from jetspark.jetstream.model.advisories import Advisory
-
-if TYPE_CHECKING:
-    from jetspark.blocking.threads.bridge import Bridge
 
 __all__ = ["Advisories"]
 
 
 @mirrors(aio.Advisories)
-class Advisories:
-    def __init__(self, bridge: Bridge, inner: aio.Advisories) -> None:
-        self._bridge = bridge
-        self._inner = inner
-
+class Advisories(Twin[aio.Advisories]):
     @property
     def subjects(self) -> list[str]:
         return self._inner.subjects

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import Self, Unpack
 
-from jetspark.blocking.mirror import calls, mirrors
+from jetspark.blocking.mirror import Twin, calls, mirrors
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish import atomic as aio
 from jetspark.jetstream.publish.headers import Expectations
 from jetspark.wire.headers import HeadersLike
 
-if TYPE_CHECKING:
-    from jetspark.blocking.threads.bridge import Bridge
-
 __all__ = ["AtomicBatch"]
 
 
 @mirrors(aio.AtomicBatch)
-class AtomicBatch:
-    def __init__(self, bridge: Bridge, inner: aio.AtomicBatch) -> None:
-        self._bridge = bridge
-        self._inner = inner
-
+class AtomicBatch(Twin[aio.AtomicBatch]):
     @property
     def ack(self) -> PubAck | None:
         """The acknowledgement of the batch; None until it is committed."""

@@ -10,7 +10,7 @@ from typing import ParamSpec, Self
 from jetspark import client as aio
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.message import blocking_message
-from jetspark.blocking.mirror import calls, mirrors, twin
+from jetspark.blocking.mirror import Twin, calls, mirrors, twin
 from jetspark.blocking.subscription import Callback, Subscription
 from jetspark.blocking.threads.bridge import Bridge
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Statistics
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 
 @mirrors(aio.Connection)
-class Connection:
+class Connection(Twin[aio.Connection]):
     """A connection to NATS, made by `jetspark.blocking.connect`. All threads of the process may use it.
 
     `with` closes it at the end. `publish` waits while too much is queued; after `drain_timeout` seconds it
@@ -36,8 +36,7 @@ class Connection:
     """
 
     def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
-        self._inner = bridge.connection
+        super().__init__(bridge, bridge.connection)
 
     @property
     def state(self) -> State:
@@ -82,9 +81,6 @@ class Connection:
 
     def on(self, event: Event, listener: Listener) -> Callable[[], None]:
         return self._inner.on(event, self._bridge.aside("listener", listener))
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     # --- publish, subscribe, request
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from jetspark.blocking.fetch import Fetching, fetches
 from jetspark.blocking.iterate import Consuming, Handler, Messages, open_messages
@@ -16,18 +16,11 @@ from jetspark.jetstream.pull.buffer import OnError
 from jetspark.jetstream.pull.iterate import check_concurrency
 from jetspark.jetstream.pull.options import PullKeywords
 
-if TYPE_CHECKING:
-    from jetspark.blocking.threads.bridge import Bridge
-
 __all__ = ["Consumer"]
 
 
 @mirrors(aio.Consumer)
-class Consumer(Fetching):
-    def __init__(self, bridge: Bridge, inner: aio.Consumer) -> None:
-        super().__init__(bridge)
-        self._inner = inner
-
+class Consumer(Fetching[aio.Consumer]):
     @property
     def name(self) -> str:
         return self._inner.name
@@ -43,9 +36,6 @@ class Consumer(Fetching):
     @property
     def cached_info(self) -> ConsumerInfo:
         return self._inner.cached_info
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     # --- managing
 

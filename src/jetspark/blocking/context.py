@@ -8,7 +8,7 @@ from jetspark.blocking.advisories import Advisories
 from jetspark.blocking.atomic import AtomicBatch
 from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.iterate import Handler
-from jetspark.blocking.mirror import calls, iterates, makes, mirrors
+from jetspark.blocking.mirror import Twin, calls, iterates, makes, mirrors
 from jetspark.blocking.ordered import OrderedConsumer
 from jetspark.blocking.publisher import Publisher
 from jetspark.blocking.pull_subscription import PullSubscription
@@ -27,11 +27,10 @@ __all__ = ["JetStream"]
 
 
 @mirrors(aio.JetStream)
-class JetStream:
+class JetStream(Twin[aio.JetStream]):
     def __init__(self, connection: Connection, bridge: Bridge, inner: aio.JetStream) -> None:
+        super().__init__(bridge, inner)
         self._connection = connection
-        self._bridge = bridge
-        self._inner = inner
 
     @property
     def connection(self) -> Connection:
@@ -40,9 +39,6 @@ class JetStream:
     @property
     def timeout(self) -> float:
         return self._inner.timeout
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     # --- publishing
 

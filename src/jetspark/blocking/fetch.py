@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jetspark.blocking.message import Batch, JetStreamMsg, blocking_messages
-from jetspark.blocking.mirror import twin
+from jetspark.blocking.mirror import Twin, twin
 from jetspark.jetstream.message import delivered as aio
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ __all__ = ["Fetching", "fetches"]
 
 A = TypeVar("A")
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Fetching:
+class Fetching(Twin[T]):
     """Base of the classes that fetch."""
 
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
+    def __init__(self, bridge: Bridge, inner: T) -> None:
+        super().__init__(bridge, inner)
         #: Messages of interrupted fetches. The next fetch returns them.
         self._kept: deque[JetStreamMsg] = deque()
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from jetspark.blocking.message import JetStreamMsg, blocking_messages
-from jetspark.blocking.mirror import mirrors
+from jetspark.blocking.mirror import Twin, mirrors
 from jetspark.blocking.threads.supply import Supply
 from jetspark.errors import Error, UsageError
 from jetspark.jetstream.pull import iterate as aio
@@ -38,10 +38,9 @@ def open_messages(
 
 
 @mirrors(aio.Messages)
-class Messages:
+class Messages(Twin[aio.Messages]):
     def __init__(self, bridge: Bridge, inner: aio.Messages) -> None:
-        self._bridge = bridge
-        self._inner = inner
+        super().__init__(bridge, inner)
         self._supply = Supply(bridge.portal, self._take, self._put_back)
 
     def next(self, timeout: float | None = None) -> JetStreamMsg | None:
@@ -93,10 +92,9 @@ class Messages:
 
 
 @mirrors(aio.Consuming)
-class Consuming:
+class Consuming(Twin[aio.Messages]):
     def __init__(self, bridge: Bridge, inner: aio.Messages, handler: Handler, concurrency: int) -> None:
-        self._bridge = bridge
-        self._inner = inner
+        super().__init__(bridge, inner)
         self._handler = handler
         self._error: Error | None = None
         self._messages = Messages(bridge, inner)

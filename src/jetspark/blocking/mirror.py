@@ -1,9 +1,8 @@
 """Derives blocking methods and docstrings from the asynchronous classes, so that both are written once.
 
-A class that delegates has two attributes: `_inner`, its asynchronous twin, and `_bridge`, which runs
-coroutines in the loop. `calls`, `iterates` and `makes` turn a method of the twin into a blocking one with the
-same parameters, for mypy and editors too. `mirrors` copies docstrings. Methods that need threads of their own
-are written by hand, as are properties, which type checkers cannot derive.
+A class that delegates is a `Twin`. `calls`, `iterates` and `makes` turn a method of the asynchronous twin
+into a blocking one with the same parameters, for mypy and editors too. `mirrors` copies docstrings. Methods
+that need threads of their own are written by hand, as are properties, which type checkers cannot derive.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
 from jetspark.blocking.threads.supply import iterate
 
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge
 
-__all__ = ["WORDS", "calls", "iterates", "makes", "mirrors", "plain_doc", "twin"]
+__all__ = ["WORDS", "Twin", "calls", "iterates", "makes", "mirrors", "plain_doc", "twin"]
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +29,17 @@ T = TypeVar("T")
 WORDS: Final = (("async with", "with"), ("async for", "for"), ("await ", ""), ("cancelled", "interrupted"))
 #: A sentence that holds for asyncio alone. The blocking docstrings leave it out.
 _ASYNCIO_ONLY: Final = re.compile(r"\s*With asyncio,[^.]*\.")
+
+
+class Twin(Generic[T]):
+    """Has `_inner`, its asynchronous twin, and `_bridge`, which runs coroutines in the loop."""
+
+    def __init__(self, bridge: Bridge, inner: T) -> None:
+        self._bridge = bridge
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
 
 @overload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from jetspark.blocking.fetch import Fetching, fetches
 from jetspark.blocking.iterate import Consuming, Handler, Messages, open_messages
@@ -14,18 +14,11 @@ from jetspark.jetstream.ordered import pull as aio
 from jetspark.jetstream.pull.buffer import OnError
 from jetspark.jetstream.pull.options import PullKeywords
 
-if TYPE_CHECKING:
-    from jetspark.blocking.threads.bridge import Bridge
-
 __all__ = ["OrderedConsumer"]
 
 
 @mirrors(aio.OrderedConsumer)
-class OrderedConsumer(Fetching):
-    def __init__(self, bridge: Bridge, inner: aio.OrderedConsumer) -> None:
-        super().__init__(bridge)
-        self._inner = inner
-
+class OrderedConsumer(Fetching[aio.OrderedConsumer]):
     @property
     def stream_name(self) -> str:
         """The name of the stream."""
@@ -38,9 +31,6 @@ class OrderedConsumer(Fetching):
     @property
     def last_sequence(self) -> int:
         return self._inner.last_sequence
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     fetch = fetches(aio.OrderedConsumer.fetch)
     fetch_no_wait = fetches(aio.OrderedConsumer.fetch_no_wait)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
-from jetspark.blocking.mirror import calls, mirrors
+from jetspark.blocking.mirror import Twin, calls, mirrors
 from jetspark.errors import Error, OutboundBufferFull, Timeout
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish import publisher as aio
@@ -46,10 +46,9 @@ class _Submitted(NamedTuple):
 
 
 @mirrors(aio.Publisher)
-class Publisher:
+class Publisher(Twin[aio.Publisher]):
     def __init__(self, bridge: Bridge, inner: aio.Publisher) -> None:
-        self._bridge = bridge
-        self._inner = inner
+        super().__init__(bridge, inner)
         self._in_flight = inner._in_flight
         self._lock = threading.Lock()
         # Numbered messages, in order, that the loop has not taken yet.
@@ -73,9 +72,6 @@ class Publisher:
     @property
     def failed(self) -> int:
         return self._inner.failed
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     # --- publishing
 

@@ -42,9 +42,6 @@ class PushSubscription(Subscription):
     consumer_info = calls(aio.PushSubscription.consumer_info)
     drain = calls(aio.PushSubscription.drain)
 
-    def __repr__(self) -> str:
-        return repr(self._push)
-
     def next(self, timeout: float | None = None) -> JetStreamMsg:
         return cast(JetStreamMsg, super().next(timeout))
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jetspark.blocking.consumer import Consumer
-from jetspark.blocking.mirror import calls, iterates, mirrors
+from jetspark.blocking.mirror import Twin, calls, iterates, mirrors
 from jetspark.blocking.ordered import OrderedConsumer
 from jetspark.jetstream import stream as aio
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import StreamConfig
 
-if TYPE_CHECKING:
-    from jetspark.blocking.threads.bridge import Bridge
-
 __all__ = ["Stream"]
 
 
 @mirrors(aio.Stream)
-class Stream:
-    def __init__(self, bridge: Bridge, inner: aio.Stream) -> None:
-        self._bridge = bridge
-        self._inner = inner
-
+class Stream(Twin[aio.Stream]):
     @property
     def name(self) -> str:
         return self._inner.name
@@ -34,9 +25,6 @@ class Stream:
     @property
     def cached_info(self) -> StreamInfo:
         return self._inner.cached_info
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
     # --- the stream itself
 

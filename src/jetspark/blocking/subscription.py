@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from jetspark.blocking.message import Msg
-from jetspark.blocking.mirror import calls, mirrors
+from jetspark.blocking.mirror import Twin, calls, mirrors
 from jetspark.blocking.threads.supply import Supply
 from jetspark.blocking.threads.worker import plain
 from jetspark.core import subscription as aio
@@ -33,10 +33,9 @@ _CHUNK: Final = 1024
 
 
 @mirrors(aio.Subscription)
-class Subscription:
+class Subscription(Twin[aio.Subscription]):
     def __init__(self, bridge: Bridge, inner: aio.Subscription, callback: Callback | None) -> None:
-        self._bridge = bridge
-        self._inner = inner
+        super().__init__(bridge, inner)
         self._callback = callback
         self._supply = Supply(bridge.portal, self._take)
 
