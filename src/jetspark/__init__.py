@@ -1,7 +1,7 @@
 """NATS JetStream for Python and for Spark. The public names, nothing else.
 
-They are loaded when they are first used, so that what needs few of them, above all the command line, starts
-at once.
+They are loaded on first use, so that a program that needs few of them, above all the command line, starts
+at once. The errors are always loaded.
 """
 
 from __future__ import annotations
@@ -9,284 +9,115 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
-from jetspark._version import __version__
+from jetspark import errors as errors
+from jetspark._version import __version__ as __version__
+from jetspark.errors import *  # noqa: F403
 
-if TYPE_CHECKING:
-    from jetspark import blocking, server
-    from jetspark.client import Connection, connect
-    from jetspark.core.connection import Statistics
-    from jetspark.core.events import Event
-    from jetspark.core.link import State
-    from jetspark.core.message import Msg
-    from jetspark.core.server_info import ServerInfo
-    from jetspark.core.subscription import Subscription
-    from jetspark.errors import (
-        APIError,
-        AuthorizationError,
-        BadRequest,
-        BatchPublishError,
-        ConnectionClosed,
-        ConnectionDraining,
-        ConnectionError,
-        ConnectionLost,
-        ConsumerDeleted,
-        ConsumerIsPull,
-        ConsumerIsPush,
-        ConsumerMismatch,
-        ConsumerNameInUse,
-        ConsumerNotFound,
-        DataLoss,
-        DuplicateSubscription,
-        Error,
-        ExceededLimit,
-        HeadersNotSupported,
-        InsufficientResources,
-        JetStreamError,
-        JetStreamNotEnabled,
-        JetStreamNotEnabledForAccount,
-        JetStreamUnavailable,
-        LeadershipChanged,
-        MaxPayloadError,
-        MessageGap,
-        MessageNotFound,
-        MissedHeartbeat,
-        NoMatchingStream,
-        NoResponders,
-        NoServersError,
-        NoStreamForSubject,
-        NotJetStreamMessage,
-        OutboundBufferFull,
-        PermissionsViolation,
-        PinIdMismatch,
-        PublishError,
-        RemoteProtocolError,
-        ServerError,
-        ServerNotFound,
-        ServerShutdown,
-        ServerStartError,
-        SlowConsumer,
-        StaleConnection,
-        StatusError,
-        StreamFull,
-        StreamNameInUse,
-        StreamNotFound,
-        StreamSealed,
-        StreamSubjectOverlap,
-        SubscribeError,
-        SubscriptionClosed,
-        Timeout,
-        TLSError,
-        TooManyRequests,
-        UsageError,
-        WrongLastMsgId,
-        WrongLastSequence,
-    )
-    from jetspark.jetstream.advisories import Advisories
-    from jetspark.jetstream.consumer import Consumer
-    from jetspark.jetstream.context import JetStream
-    from jetspark.jetstream.dead_letters import DeadLetter
-    from jetspark.jetstream.message.delivered import Batch, JetStreamMsg, ack_all
-    from jetspark.jetstream.message.metadata import Metadata, SequencePair
-    from jetspark.jetstream.message.stored import StoredMessage
-    from jetspark.jetstream.model.advisories import Advisory
-    from jetspark.jetstream.model.consumer import (
-        AckPolicy,
-        ConsumerConfig,
-        DeliverPolicy,
-        PriorityPolicy,
-        ReplayPolicy,
-    )
-    from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo, StreamState
-    from jetspark.jetstream.model.requests import PubAck
-    from jetspark.jetstream.model.stream import (
-        DiscardPolicy,
-        ExternalStream,
-        PersistMode,
-        Placement,
-        RePublish,
-        RetentionPolicy,
-        StorageType,
-        StoreCompression,
-        StreamConfig,
-        StreamConsumerLimits,
-        StreamSource,
-        SubjectTransform,
-    )
-    from jetspark.jetstream.ordered.pull import OrderedConsumer
-    from jetspark.jetstream.publish.atomic import AtomicBatch
-    from jetspark.jetstream.publish.publisher import Publisher
-    from jetspark.jetstream.pull.iterate import Consuming, Messages
-    from jetspark.jetstream.push.subscription import PushSubscription
-    from jetspark.jetstream.stream import Stream
-    from jetspark.jetstream.subscribe.pull import PullSubscription
-    from jetspark.wire.headers import Headers
+if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read only imports.
+    from jetspark import blocking as blocking
+    from jetspark import server as server
+    from jetspark.client import Connection as Connection
+    from jetspark.client import connect as connect
+    from jetspark.core.connection import Statistics as Statistics
+    from jetspark.core.events import Event as Event
+    from jetspark.core.link import State as State
+    from jetspark.core.message import Msg as Msg
+    from jetspark.core.server_info import ServerInfo as ServerInfo
+    from jetspark.core.subscription import Subscription as Subscription
+    from jetspark.jetstream.advisories import Advisories as Advisories
+    from jetspark.jetstream.consumer import Consumer as Consumer
+    from jetspark.jetstream.context import JetStream as JetStream
+    from jetspark.jetstream.dead_letters import DeadLetter as DeadLetter
+    from jetspark.jetstream.message.delivered import Batch as Batch
+    from jetspark.jetstream.message.delivered import JetStreamMsg as JetStreamMsg
+    from jetspark.jetstream.message.delivered import ack_all as ack_all
+    from jetspark.jetstream.message.metadata import Metadata as Metadata
+    from jetspark.jetstream.message.metadata import SequencePair as SequencePair
+    from jetspark.jetstream.message.stored import StoredMessage as StoredMessage
+    from jetspark.jetstream.model.advisories import Advisory as Advisory
+    from jetspark.jetstream.model.consumer import AckPolicy as AckPolicy
+    from jetspark.jetstream.model.consumer import ConsumerConfig as ConsumerConfig
+    from jetspark.jetstream.model.consumer import DeliverPolicy as DeliverPolicy
+    from jetspark.jetstream.model.consumer import PriorityPolicy as PriorityPolicy
+    from jetspark.jetstream.model.consumer import ReplayPolicy as ReplayPolicy
+    from jetspark.jetstream.model.info import AccountInfo as AccountInfo
+    from jetspark.jetstream.model.info import ConsumerInfo as ConsumerInfo
+    from jetspark.jetstream.model.info import StreamInfo as StreamInfo
+    from jetspark.jetstream.model.info import StreamState as StreamState
+    from jetspark.jetstream.model.requests import PubAck as PubAck
+    from jetspark.jetstream.model.stream import DiscardPolicy as DiscardPolicy
+    from jetspark.jetstream.model.stream import ExternalStream as ExternalStream
+    from jetspark.jetstream.model.stream import PersistMode as PersistMode
+    from jetspark.jetstream.model.stream import Placement as Placement
+    from jetspark.jetstream.model.stream import RePublish as RePublish
+    from jetspark.jetstream.model.stream import RetentionPolicy as RetentionPolicy
+    from jetspark.jetstream.model.stream import StorageType as StorageType
+    from jetspark.jetstream.model.stream import StoreCompression as StoreCompression
+    from jetspark.jetstream.model.stream import StreamConfig as StreamConfig
+    from jetspark.jetstream.model.stream import StreamConsumerLimits as StreamConsumerLimits
+    from jetspark.jetstream.model.stream import StreamSource as StreamSource
+    from jetspark.jetstream.model.stream import SubjectTransform as SubjectTransform
+    from jetspark.jetstream.ordered.pull import OrderedConsumer as OrderedConsumer
+    from jetspark.jetstream.publish.atomic import AtomicBatch as AtomicBatch
+    from jetspark.jetstream.publish.publisher import Publisher as Publisher
+    from jetspark.jetstream.pull.iterate import Consuming as Consuming
+    from jetspark.jetstream.pull.iterate import Messages as Messages
+    from jetspark.jetstream.push.subscription import PushSubscription as PushSubscription
+    from jetspark.jetstream.stream import Stream as Stream
+    from jetspark.jetstream.subscribe.pull import PullSubscription as PullSubscription
+    from jetspark.wire.headers import Headers as Headers
 
-__all__ = [
-    "APIError",
-    "AccountInfo",
-    "AckPolicy",
-    "Advisories",
-    "Advisory",
-    "AtomicBatch",
-    "AuthorizationError",
-    "BadRequest",
-    "Batch",
-    "BatchPublishError",
-    "Connection",
-    "ConnectionClosed",
-    "ConnectionDraining",
-    "ConnectionError",
-    "ConnectionLost",
-    "Consumer",
-    "ConsumerConfig",
-    "ConsumerDeleted",
-    "ConsumerInfo",
-    "ConsumerIsPull",
-    "ConsumerIsPush",
-    "ConsumerMismatch",
-    "ConsumerNameInUse",
-    "ConsumerNotFound",
-    "Consuming",
-    "DataLoss",
-    "DeadLetter",
-    "DeliverPolicy",
-    "DiscardPolicy",
-    "DuplicateSubscription",
-    "Error",
-    "Event",
-    "ExceededLimit",
-    "ExternalStream",
-    "Headers",
-    "HeadersNotSupported",
-    "InsufficientResources",
-    "JetStream",
-    "JetStreamError",
-    "JetStreamMsg",
-    "JetStreamNotEnabled",
-    "JetStreamNotEnabledForAccount",
-    "JetStreamUnavailable",
-    "LeadershipChanged",
-    "MaxPayloadError",
-    "MessageGap",
-    "MessageNotFound",
-    "Messages",
-    "Metadata",
-    "MissedHeartbeat",
-    "Msg",
-    "NoMatchingStream",
-    "NoResponders",
-    "NoServersError",
-    "NoStreamForSubject",
-    "NotJetStreamMessage",
-    "OrderedConsumer",
-    "OutboundBufferFull",
-    "PermissionsViolation",
-    "PersistMode",
-    "PinIdMismatch",
-    "Placement",
-    "PriorityPolicy",
-    "PubAck",
-    "PublishError",
-    "Publisher",
-    "PullSubscription",
-    "PushSubscription",
-    "RePublish",
-    "RemoteProtocolError",
-    "ReplayPolicy",
-    "RetentionPolicy",
-    "SequencePair",
-    "ServerError",
-    "ServerInfo",
-    "ServerNotFound",
-    "ServerShutdown",
-    "ServerStartError",
-    "SlowConsumer",
-    "StaleConnection",
-    "State",
-    "Statistics",
-    "StatusError",
-    "StorageType",
-    "StoreCompression",
-    "StoredMessage",
-    "Stream",
-    "StreamConfig",
-    "StreamConsumerLimits",
-    "StreamFull",
-    "StreamInfo",
-    "StreamNameInUse",
-    "StreamNotFound",
-    "StreamSealed",
-    "StreamSource",
-    "StreamState",
-    "StreamSubjectOverlap",
-    "SubjectTransform",
-    "SubscribeError",
-    "Subscription",
-    "SubscriptionClosed",
-    "TLSError",
-    "Timeout",
-    "TooManyRequests",
-    "UsageError",
-    "WrongLastMsgId",
-    "WrongLastSequence",
-    "__version__",
-    "ack_all",
-    "blocking",
-    "connect",
-    "server",
-]
-
-#: Where the names come from, in the order in which they are looked for; each module lists its own.
-_HOMES: Final = (
-    "errors",
-    "client",
-    "core.connection",
-    "core.events",
-    "core.link",
-    "core.message",
-    "core.server_info",
-    "core.subscription",
-    "jetstream.advisories",
-    "jetstream.context",
-    "jetstream.dead_letters",
-    "jetstream.stream",
-    "jetstream.message.delivered",
-    "jetstream.message.metadata",
-    "jetstream.message.stored",
-    "jetstream.model.advisories",
-    "jetstream.model.consumer",
-    "jetstream.model.info",
-    "jetstream.model.requests",
-    "jetstream.model.stream",
-    "jetstream.ordered.pull",
-    "jetstream.publish.atomic",
-    "jetstream.publish.publisher",
-    "jetstream.consumer",
-    "jetstream.pull.iterate",
-    "jetstream.push.subscription",
-    "jetstream.subscribe.pull",
-    "wire.headers",
-)
+#: The names that are loaded on first use, by module.
+_NAMES: Final = {
+    "client": "Connection connect",
+    "core.connection": "Statistics",
+    "core.events": "Event",
+    "core.link": "State",
+    "core.message": "Msg",
+    "core.server_info": "ServerInfo",
+    "core.subscription": "Subscription",
+    "jetstream.advisories": "Advisories",
+    "jetstream.consumer": "Consumer",
+    "jetstream.context": "JetStream",
+    "jetstream.dead_letters": "DeadLetter",
+    "jetstream.message.delivered": "Batch JetStreamMsg ack_all",
+    "jetstream.message.metadata": "Metadata SequencePair",
+    "jetstream.message.stored": "StoredMessage",
+    "jetstream.model.advisories": "Advisory",
+    "jetstream.model.consumer": "AckPolicy ConsumerConfig DeliverPolicy PriorityPolicy ReplayPolicy",
+    "jetstream.model.info": "AccountInfo ConsumerInfo StreamInfo StreamState",
+    "jetstream.model.requests": "PubAck",
+    "jetstream.model.stream": (
+        "DiscardPolicy ExternalStream PersistMode Placement RePublish RetentionPolicy StorageType "
+        "StoreCompression StreamConfig StreamConsumerLimits StreamSource SubjectTransform"
+    ),
+    "jetstream.ordered.pull": "OrderedConsumer",
+    "jetstream.publish.atomic": "AtomicBatch",
+    "jetstream.publish.publisher": "Publisher",
+    "jetstream.pull.iterate": "Consuming Messages",
+    "jetstream.push.subscription": "PushSubscription",
+    "jetstream.stream": "Stream",
+    "jetstream.subscribe.pull": "PullSubscription",
+    "wire.headers": "Headers",
+}
+_HOMES: Final = {name: home for home, names in _NAMES.items() for name in names.split()}
 #: Parts that are used under their own name.
-_PARTS: Final = ("blocking", "client", "core", "errors", "jetstream", "server", "wire")
+_PARTS: Final = ("blocking", "client", "core", "jetstream", "server", "wire")
 
 
-if not TYPE_CHECKING:  # A type checker that sees it would accept any name.
+if not TYPE_CHECKING:  # A type checker that sees __getattr__ would accept any name.
+    __all__ = sorted(["__version__", "blocking", "server", *errors.__all__, *_HOMES])  # noqa: PLE0605
 
     def __getattr__(name: str) -> object:
         """Load a public name, or a part of the package, when it is first used."""
         if name in _PARTS:
-            if name not in ("errors", "server"):
+            if name != "server":
                 importlib.import_module("jetspark.client")  # with all that the layers below it hold
             return importlib.import_module(f"jetspark.{name}")
-        if name in __all__:
-            for home in _HOMES:
-                module = importlib.import_module(f"jetspark.{home}")
-                if name in module.__all__:
-                    value = globals()[name] = getattr(module, name)
-                    return value
+        if name in _HOMES:
+            value = globals()[name] = getattr(importlib.import_module(f"jetspark.{_HOMES[name]}"), name)
+            return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

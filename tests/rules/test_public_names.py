@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import pkgutil
 from types import ModuleType
 
@@ -71,3 +73,12 @@ def test_every_public_name_is_listed(name: str) -> None:
 def test_every_error_is_importable_from_the_package() -> None:
     assert set(errors.__all__) - set(listed(jetspark)) == set()
     assert [name for name in errors.__all__ if getattr(jetspark, name) is not getattr(errors, name)] == []
+
+
+def test_type_checkers_see_the_names_that_are_loaded_on_first_use() -> None:
+    body = ast.parse(inspect.getsource(jetspark)).body
+    [block] = [each for each in body if isinstance(each, ast.If) and isinstance(each.test, ast.Name)]
+    imports = [each for each in block.body if isinstance(each, ast.ImportFrom)]
+    seen = {alias.asname: f"{each.module}" for each in imports for alias in each.names}
+    loaded = {name: f"jetspark.{home}" for name, home in jetspark._HOMES.items()}
+    assert seen == {"blocking": "jetspark", "server": "jetspark", **loaded}
