@@ -1,21 +1,21 @@
 """The Spark job of the log pipeline, configured by `pipeline.toml`.
 
 toml_lines      lines of keys in the file, for error messages
-target          subjects to publish to, each message stored once
-parse/          lines into rows
-config          the configuration as types, and the base classes of sources and sinks
+patterns        regular expressions of the formats, and of the user
+errors          Spark's errors in one line
 storage         small files on any file system of Spark
+target          subjects to publish to, each message stored once
+config          the configuration as types, and the base classes of sources and sinks
 sources/        one file for each source, and their registry
 sinks/          one file for each sink, and their registry
-config_file     reads and checks `pipeline.toml`
-errors          Spark's errors in one line
-dead_letters    lines that do not parse, as messages
+parse/          lines into rows
 checkpoint      ids and planned batches in a checkpoint, and its lock
 session         starts Spark
+config_file     reads and checks `pipeline.toml`
+dead_letters    lines that do not parse, as messages
 preflight       checks against the server before Spark starts
 job             the streaming queries
 runner          runs the queries, and reports progress
 
-Each file imports files above it only; `config` uses `parse/patterns`, and the rest of `parse` uses `config`
-and `errors`. `pipeline check` stops at `config_file`, and starts no Spark.
+Each file imports files above it only. `pipeline check` stops at `config_file`, and starts no Spark.
 """

@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from jetspark.logs.job.parse.patterns import Pattern, read_pattern
+from jetspark.logs.job.patterns import Pattern, read_pattern
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.job.toml_lines import Where
 

@@ -15,7 +15,7 @@ import msgspec
 
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import META, Config
-from jetspark.logs.job.parse.patterns import far_year, read_pattern
+from jetspark.logs.job.patterns import far_year, read_pattern
 from jetspark.logs.job.sinks import SINKS
 from jetspark.logs.job.sources import SOURCES
 from jetspark.logs.job.target import check_target

@@ -1,6 +1,5 @@
 """Lines into rows, with Spark's own functions.
 
-patterns    regular expressions of the formats, and of the user; needs no Spark
 times       columns for times
 decode      messages into lines: decompressed, as text
 formats     one function for each `parse.format`, and their registry

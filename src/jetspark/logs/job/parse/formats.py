@@ -13,16 +13,8 @@ from typing import Final, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jetspark.logs.job import patterns
 from jetspark.logs.job.config import Config
-from jetspark.logs.job.parse.patterns import (
-    COMBINED,
-    LOGFMT,
-    LOGFMT_PAIR,
-    REQUEST,
-    RFC3164,
-    RFC5424,
-    Pattern,
-)
 from jetspark.logs.job.parse.times import iso_time, time_of_this_year
 
 __all__ = ["FORMATS"]
@@ -77,7 +69,7 @@ def _is_one_value() -> Column:
 
 
 def _logfmt(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
-    pair = F.lit(LOGFMT_PAIR)
+    pair = F.lit(patterns.LOGFMT_PAIR)
     made = frame.withColumns(
         {
             "_keys": F.regexp_extract_all("_line", pair, F.lit(1)),
@@ -91,7 +83,7 @@ def _logfmt(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
         inner = F.regexp_replace(text.substr(F.lit(2), F.length(text) - 2), r'\\(["\\])', "$1")
         found[name] = F.when(quoted, inner).otherwise(text)
     made = made.withColumns({f"_text_{name}": text for name, text in found.items()})
-    bad = F.when(~F.coalesce(F.col("_line").rlike(LOGFMT), F.lit(False)), F.lit("not logfmt"))
+    bad = F.when(~F.coalesce(F.col("_line").rlike(patterns.LOGFMT), F.lit(False)), F.lit("not logfmt"))
     return _typed(made, config, bad)
 
 
@@ -107,8 +99,8 @@ def _regex(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
 
 
 def _combined(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
-    made = _matched(frame, "_line", COMBINED, "_c_")
-    made = _matched(made, "_c_request", REQUEST, "_r_")
+    made = _matched(frame, "_line", patterns.COMBINED, "_c_")
+    made = _matched(made, "_c_request", patterns.REQUEST, "_r_")
     names = ("remote_addr", "user", "request", "referer", "user_agent")
     columns = {name: _dashed(f"_c_{name}") for name in names}
     columns |= {name: _or_null(f"_r_{name}") for name in ("method", "path", "protocol")}
@@ -122,11 +114,11 @@ def _combined(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
 
 
 def _syslog(frame: DataFrame, _: Config) -> tuple[DataFrame, Column]:
-    made = _matched(_matched(frame, "_line", RFC5424, "_n_"), "_line", RFC3164, "_o_")
+    made = _matched(_matched(frame, "_line", patterns.RFC5424, "_n_"), "_line", patterns.RFC3164, "_o_")
     new = F.col("_n_")
 
     def either(name: str) -> Column:
-        old = _dashed(f"_o_{name}") if name in RFC3164.groups else F.lit(None)
+        old = _dashed(f"_o_{name}") if name in patterns.RFC3164.groups else F.lit(None)
         return F.when(new, _dashed(f"_n_{name}")).otherwise(old)
 
     priority = either("priority").try_cast("int")
@@ -160,7 +152,7 @@ FORMATS: Final[dict[str, _Format]] = {
 # --- helpers
 
 
-def _matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> DataFrame:
+def _matched(frame: DataFrame, column: str, pattern: patterns.Pattern, prefix: str) -> DataFrame:
     """The frame with the groups of a match as columns `<prefix><name>`, and whether it matched as `<prefix>`.
 
     The line is matched once, not once for each group: one replacement joins the groups, and a split separates

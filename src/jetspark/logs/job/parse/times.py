@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from jetspark.logs.job.parse.patterns import far_year
+from jetspark.logs.job.patterns import far_year
 
 __all__ = ["formatted_time", "iso_time", "of_this_era", "time_of_this_year"]
 

@@ -34,49 +34,34 @@ class Pattern(NamedTuple):
         return tuple(self.groups)
 
 
+def _pattern(text: str, *names: str) -> Pattern:
+    return Pattern(text, {name: number for number, name in enumerate(names, 1)})
+
+
 _QUOTED: Final = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 
 # Four digits: Spark raises for longer years.
 _TIME: Final = r"\[(\d\d/[A-Za-z]{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
 
 #: Apache's and nginx's `combined`; the last two are missing in `common`.
-COMBINED: Final = Pattern(
+COMBINED: Final = _pattern(
     rf"(?s)^(\S++) \S++ (\S++) {_TIME} {_QUOTED} (\d{{3}}) (\d++|-)(?: {_QUOTED} {_QUOTED})?+\s*+\z",
-    {
-        name: number
-        for number, name in enumerate(
-            ("remote_addr", "user", "time", "request", "status", "bytes", "referer", "user_agent"), 1
-        )
-    },
+    *("remote_addr", "user", "time", "request", "status", "bytes", "referer", "user_agent"),
 )
 #: The request of such a line.
-REQUEST: Final = Pattern(
-    r"^([A-Z]++) (\S++)(?: (HTTP/\d[.\d]*+))?+$", {"method": 1, "path": 2, "protocol": 3}
-)
+REQUEST: Final = _pattern(r"^([A-Z]++) (\S++)(?: (HTTP/\d[.\d]*+))?+$", "method", "path", "protocol")
 #: RFC 5424. Unescaped brackets in quoted values are accepted.
-RFC5424: Final = Pattern(
+RFC5424: Final = _pattern(
     r"(?s)^<(\d{1,3})>1 (\S++) (\S++) (\S++) (\S++) (\S++) "
     r"(-|(?:\[[^\s\]\"=]++(?: [^\s\]\"=]++=\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\])++)"
     r"(?: (?:\uFEFF)?+(.*+))?+\z",
-    {
-        name: number
-        for number, name in enumerate(
-            (
-                *("priority", "time", "hostname", "app", "process"),
-                *("message_id", "structured_data", "message"),
-            ),
-            1,
-        )
-    },
+    *("priority", "time", "hostname", "app", "process", "message_id", "structured_data", "message"),
 )
 #: RFC 3164, the old format, without year and time zone.
-RFC3164: Final = Pattern(
+RFC3164: Final = _pattern(
     r"(?s)^<(\d{1,3})>([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (\S++) ([^\s:\[]++)(?:\[([^\]]*+)\])?+:? ?+"
     r"(.*+)\z",
-    {
-        name: number
-        for number, name in enumerate(("priority", "time", "hostname", "app", "process", "message"), 1)
-    },
+    *("priority", "time", "hostname", "app", "process", "message"),
 )
 
 _VALUE: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s"]*+'
