@@ -44,11 +44,7 @@ class OrderedConsumer(Fetching[aio.OrderedConsumer]):
         return Messages(self._bridge, open_messages(self._bridge, self._inner, on_error, options))
 
     def consume(
-        self,
-        handler: Handler,
-        *,
-        on_error: OnError | None = None,
-        **options: Unpack[PullKeywords],
+        self, handler: Handler, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]
     ) -> Consuming:
         messages = open_messages(self._bridge, self._inner, on_error, options)
         return Consuming(self._bridge, messages, plain("handler", handler), 1)

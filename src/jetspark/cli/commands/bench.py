@@ -29,8 +29,7 @@ _PERCENTILES: Final = (50, 90, 99)
 Messages = Annotated[int | None, count_option("--msgs", help="Number of messages.")]
 Size = Annotated[int | None, size_option("--size", help="Size of a message (128).")]
 Storage = Annotated[
-    str | None,
-    choice_option("--storage", choices=("file", "memory"), help="Storage of the stream (file)."),
+    str | None, choice_option("--storage", choices=("file", "memory"), help="Storage of the stream (file).")
 ]
 Replicas = Annotated[int, typer.Option("--replicas", min=1, max=5, help="Replicas of the stream.")]
 

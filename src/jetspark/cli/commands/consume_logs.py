@@ -52,8 +52,7 @@ async def consume_logs(
     ack_wait: Annotated[
         float | None,
         duration_option(
-            "--ack-wait",
-            help="Time until redelivery without acknowledgement, for a new consumer (30s).",
+            "--ack-wait", help="Time until redelivery without acknowledgement, for a new consumer (30s)."
         ),
     ] = None,
     nak_delay: Annotated[
@@ -74,8 +73,7 @@ async def consume_logs(
         duration_option("--ack-interval", help="With --ack-all: after this long at the latest (5s)."),
     ] = None,
     rotate_size: Annotated[
-        int | None,
-        size_option("--rotate-size", help="Rotate a file before it exceeds this size."),
+        int | None, size_option("--rotate-size", help="Rotate a file before it exceeds this size.")
     ] = None,
     keep: Annotated[
         int, typer.Option("--keep", metavar="NUMBER", min=0, help="Number of rotated files to keep.")

@@ -43,8 +43,7 @@ async def ls(
     consumer: ConsumerName,
     *,
     since: Annotated[
-        datetime | None,
-        moment_option("--since", help="Only messages given up since this time."),
+        datetime | None, moment_option("--since", help="Only messages given up since this time.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep listing new ones, one per line.")] = False,
 ) -> None:

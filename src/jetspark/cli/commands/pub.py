@@ -181,10 +181,7 @@ async def pub(
     window: Annotated[
         int, typer.Option("--window", metavar="NUMBER", min=1, help="Maximum messages in flight.")
     ] = 4096,
-    pause: Annotated[
-        float | None,
-        duration_option("--sleep", help="Pause between messages."),
-    ] = None,
+    pause: Annotated[float | None, duration_option("--sleep", help="Pause between messages.")] = None,
     core: Annotated[
         bool, typer.Option("--core", help="Publish without JetStream and acknowledgements.")
     ] = False,

@@ -50,8 +50,7 @@ async def run_server(
     jetstream: Annotated[bool, typer.Option("--jetstream/--no-jetstream", help="Enable JetStream.")] = True,
     monitor: Annotated[bool, typer.Option("--monitor", help="Open an HTTP monitoring port.")] = False,
     max_payload: Annotated[
-        int | None,
-        size_option("--max-payload", help="Maximum size of a message (1MB)."),
+        int | None, size_option("--max-payload", help="Maximum size of a message (1MB).")
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Print the log of the server to stderr.")] = False,
 ) -> None:

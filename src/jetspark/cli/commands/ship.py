@@ -83,13 +83,9 @@ async def ship(
         list[str] | None,
         option("--exclude", metavar="PATTERN", help="File names to skip (compressed files)."),
     ] = None,
-    max_line: Annotated[
-        int | None,
-        size_option("--max-line", help="Truncate longer lines (256KB)."),
-    ] = None,
+    max_line: Annotated[int | None, size_option("--max-line", help="Truncate longer lines (256KB).")] = None,
     compress: Annotated[
-        str | None,
-        choice_option("--compress", choices=ENCODINGS, help="Compress the messages."),
+        str | None, choice_option("--compress", choices=ENCODINGS, help="Compress the messages.")
     ] = None,
     window: Annotated[
         int, typer.Option("--window", metavar="NUMBER", help="Maximum messages in flight.")
@@ -97,8 +93,7 @@ async def ship(
     close_after: Annotated[
         float | None,
         duration_option(
-            "--close-after",
-            help="Close a renamed or deleted file after this long without new lines (1m).",
+            "--close-after", help="Close a renamed or deleted file after this long without new lines (1m)."
         ),
     ] = None,
     metrics: Metrics = None,

@@ -55,11 +55,7 @@ CONNECT: Final = "Is nats-server running there? Set its address with --server, N
 
 # The first matching class decides. None keeps the hint of the error.
 _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
-    (
-        errors.StreamNotFound,
-        Exit.NOT_FOUND,
-        "`jetspark stream ls` lists the streams; check --js-domain, too",
-    ),
+    (errors.StreamNotFound, Exit.NOT_FOUND, "`jetspark stream ls` lists the streams; check --js-domain, too"),
     (errors.ConsumerNotFound, Exit.NOT_FOUND, "`jetspark consumer ls {stream}` lists the consumers"),
     (
         errors.MessageNotFound,

@@ -169,8 +169,7 @@ async def next_(
     nak: Annotated[bool, typer.Option("--nak", help="Negatively acknowledge them: deliver again.")] = False,
     term: Annotated[bool, typer.Option("--term", help="Terminate them: never deliver again.")] = False,
     wait: Annotated[
-        float | None,
-        duration_option("--wait", help="How long to wait for them (--timeout)."),
+        float | None, duration_option("--wait", help="How long to wait for them (--timeout).")
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", "-r", help="Print only the data, unchanged.")] = False,
 ) -> None:

@@ -52,8 +52,7 @@ def demo(
         float, typer.Option("--rate", metavar="NUMBER", min=1, help="Lines per second and host.")
     ] = 400,
     seconds: Annotated[
-        float | None,
-        duration_option("--seconds", help="How long the hosts write once Spark runs (20s)."),
+        float | None, duration_option("--seconds", help="How long the hosts write once Spark runs (20s).")
     ] = None,
     files: Annotated[
         list[str] | None,

@@ -81,10 +81,7 @@ def _version(nc: Connection) -> Check:
     if info.supports(needed):
         return Check("Server version", "ok", info.version)
     return Check(
-        "Server version",
-        "warn",
-        info.version,
-        f"Some commands need nats-server {needed.since} or later",
+        "Server version", "warn", info.version, f"Some commands need nats-server {needed.since} or later"
     )
 
 

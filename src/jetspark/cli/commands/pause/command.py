@@ -41,8 +41,7 @@ async def pause(
         ),
     ] = None,
     for_: Annotated[
-        float | None,
-        duration_option("--for", help="Resume automatically after this long."),
+        float | None, duration_option("--for", help="Resume automatically after this long.")
     ] = None,
     status: Annotated[
         bool, typer.Option("--status", help="Only show what is paused, and the agents.")
