@@ -2,9 +2,9 @@
 
 manage    stream/ consumer/    `options.py` in each is the table of the configuration flags
 messages  pub sub dead_letters export/
-logs      ship consume_logs pause/ resume pipeline/ demo/
-operate   events server bench doctor/
+logs      ship consume_logs pause resume pipeline demo/
+operate   events server bench doctor
 
 `main.TREE` lists them, and imports the module of a command by its name when the command runs. Each module or
-package has an `app`. Commands do not import each other, except that resume uses the report in pause/.
+package has an `app`. Commands do not import each other, except that resume uses functions of pause.
 """

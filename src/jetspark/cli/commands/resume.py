@@ -8,7 +8,7 @@ import typer
 
 from jetspark.cli.args.parameters import AgentWait, option
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.commands.pause.report import named_consumers, show_state, wait_for_agents
+from jetspark.cli.commands.pause import named_consumers, show_state, wait_for_agents
 from jetspark.logs.control.switch import read_state, resume_consumer, set_switch
 
 app = single()

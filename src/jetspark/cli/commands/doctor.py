@@ -1,4 +1,4 @@
-"""The checks of the doctor. Each one returns a `Check` and never raises."""
+"""`jetspark doctor`: checks the server and this machine, and prints what to do about each problem."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeVar
 
+import typer
+
 from jetspark.cli.args.units import show_bytes, show_count, show_duration
-from jetspark.cli.ui.failure import describe
+from jetspark.cli.command import Run, command, single
+from jetspark.cli.ui.failure import Exit, Failure, describe
 from jetspark.core.connection import Connection
 from jetspark.core.server_info import Feature
 from jetspark.errors import Error, PermissionsViolation, ServerNotFound
@@ -21,7 +24,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import AccountInfo, Tier
 from jetspark.server import binary
 
-__all__ = ["Check", "local_checks", "server_checks"]
+app = single()
 
 _T = TypeVar("_T")
 
@@ -41,9 +44,10 @@ _PACKAGES: Final = (
     ("pyarrow", False, "`jetspark export` to Parquet needs it: pip install 'jetspark[spark]'"),
     ("pyspark", False, "The Spark source needs it: pip install 'jetspark[spark]'"),
 )
+_MARKS: Final = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
-class Check(NamedTuple):
+class _Check(NamedTuple):
     """The result of a check."""
 
     name: str
@@ -54,43 +58,84 @@ class Check(NamedTuple):
     advice: str | None = None
 
 
-async def server_checks(js: JetStream) -> list[Check]:
+@command(
+    app,
+    "doctor",
+    examples="""
+    jetspark doctor
+    jetspark doctor --context production
+    jetspark doctor --json | jq '.[] | select(.status != "ok")'
+    """,
+)
+async def doctor(run: Run) -> None:
+    """Check the server, JetStream, permissions, Java, Spark and the Python packages.
+
+    Each problem comes with advice. The exit code is 1 if a check fails; warnings are about optional parts.
+    """
+    checks = [*await _check_server(run), *_local_checks()]
+    if run.out.json:
+        run.out.value([check._asdict() for check in checks])
+    else:
+        for check in checks:
+            run.out.text(f"{_MARKS[check.status]}  {check.name}: {check.detail}")
+            if check.advice:
+                run.out.text(f"      {check.advice}")
+    if any(check.status == "fail" for check in checks):
+        raise typer.Exit(Exit.FAILED)
+
+
+async def _check_server(run: Run) -> list[_Check]:
+    try:
+        name, _ = run.settings.chosen_context()
+        where = f"context {name}" if name else "no context"
+        async with run.jetstream() as js:
+            return [_Check("Settings", "ok", where), *await _server_checks(js)]
+    except (Failure, Error) as error:
+        line, _ = describe(error)
+        message, _, advice = line.partition(". ")
+        return [_Check("Server", "fail", message, advice or None)]
+
+
+# --- the checks: none of them raises
+
+
+async def _server_checks(js: JetStream) -> list[_Check]:
     """Check the server, JetStream, and the permissions of the user."""
     nc = js.connection
     checks = [await _server(nc), _version(nc)]
     account = await _attempt("JetStream", js.account_info)
-    if isinstance(account, Check):
+    if isinstance(account, _Check):
         return [*checks, account]
     checks += _limits(account)
     return [*checks, *await _permissions(nc, js)]
 
 
-async def _server(nc: Connection) -> Check:
+async def _server(nc: Connection) -> _Check:
     rtt = await nc.rtt()
     info = nc.server_info
     cluster = f", cluster {info.cluster}" if info.cluster else ""
-    return Check(
+    return _Check(
         "Server", "ok", f"{nc.connected_url} ({info.server_name}{cluster}) answers in {show_duration(rtt)}"
     )
 
 
-def _version(nc: Connection) -> Check:
+def _version(nc: Connection) -> _Check:
     info = nc.server_info
     # The same version brought the other features that commands need: pausing consumers, message TTLs.
     needed = Feature.BATCH_DIRECT_GET
     if info.supports(needed):
-        return Check("Server version", "ok", info.version)
-    return Check(
+        return _Check("Server version", "ok", info.version)
+    return _Check(
         "Server version", "warn", info.version, f"Some commands need nats-server {needed.since} or later"
     )
 
 
-def _limits(account: AccountInfo) -> list[Check]:
+def _limits(account: AccountInfo) -> list[_Check]:
     tiers: dict[str, Tier] = dict(account.tiers) or {"": account}
     return [_tier(f"JetStream limits {name}".strip(), tier) for name, tier in tiers.items()]
 
 
-def _tier(name: str, tier: Tier) -> Check:
+def _tier(name: str, tier: Tier) -> _Check:
     used: list[str] = []
     full = False
     for what, amount, most, show in (
@@ -102,16 +147,16 @@ def _tier(name: str, tier: Tier) -> Check:
         used.append(f"{what} {show(amount)} of {show(most) if most > 0 else 'unlimited'}")
         full = full or (most > 0 and amount >= _FULL * most)
     if full:
-        return Check(
+        return _Check(
             name,
             "warn",
             ", ".join(used),
             "Nearly full: delete streams or messages, or raise the limits of the account",
         )
-    return Check(name, "ok", ", ".join(used))
+    return _Check(name, "ok", ", ".join(used))
 
 
-async def _permissions(nc: Connection, js: JetStream) -> list[Check]:
+async def _permissions(nc: Connection, js: JetStream) -> list[_Check]:
     async def list_streams() -> None:
         async for _ in js.stream_names():
             break
@@ -125,78 +170,78 @@ async def _permissions(nc: Connection, js: JetStream) -> list[Check]:
             await nc.flush()
             await inbox.take(1, 0.05)
 
-    checks: list[Check] = []
+    checks: list[_Check] = []
     for name, attempt in (
         ("Permission to list streams", list_streams),
         ("Permission to receive advisories", receive_advisories),
         ("Permission to use inboxes", use_inboxes),
     ):
         outcome = await _attempt(name, attempt)
-        checks.append(outcome if isinstance(outcome, Check) else Check(name, "ok", "granted"))
+        checks.append(outcome if isinstance(outcome, _Check) else _Check(name, "ok", "granted"))
     return checks
 
 
-async def _attempt(name: str, attempt: Callable[[], Awaitable[_T]]) -> _T | Check:
+async def _attempt(name: str, attempt: Callable[[], Awaitable[_T]]) -> _T | _Check:
     """The result of an attempt, or the failed check."""
     try:
         return await attempt()
     except PermissionsViolation as error:
         message = str(error.args[0])
-        return Check(name, "fail", message, "Add this subject to the permissions of the user")
+        return _Check(name, "fail", message, "Add this subject to the permissions of the user")
     except Error as error:
         message, _, advice = describe(error)[0].partition(". ")
-        return Check(name, "fail", message, advice or None)
+        return _Check(name, "fail", message, advice or None)
 
 
-def local_checks() -> list[Check]:
+def _local_checks() -> list[_Check]:
     """Check this machine: Python, its packages, nats-server, Java and Spark."""
     return [_python(), *map(_package, _PACKAGES), _binary(), _java(), _spark()]
 
 
-def _python() -> Check:
-    return Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+def _python() -> _Check:
+    return _Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
 
 
-def _package(wanted: tuple[str, bool, str]) -> Check:
+def _package(wanted: tuple[str, bool, str]) -> _Check:
     name, required, way = wanted
     try:
-        return Check(f"Package {name}", "ok", importlib.metadata.version(name))
+        return _Check(f"Package {name}", "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Check(f"Package {name}", "fail" if required else "warn", "not installed", way)
+        return _Check(f"Package {name}", "fail" if required else "warn", "not installed", way)
 
 
-def _binary() -> Check:
+def _binary() -> _Check:
     try:
-        return Check("nats-server", "ok", binary.find())
+        return _Check("nats-server", "ok", binary.find())
     except ServerNotFound as error:
-        return Check("nats-server", "warn", str(error.args[0]), error.hint)
+        return _Check("nats-server", "warn", str(error.args[0]), error.hint)
 
 
-def _java() -> Check:
+def _java() -> _Check:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
     way = f"Spark needs Java {_JAVA} or later: install it, and set JAVA_HOME if it is not on the PATH"
     if java is None:
-        return Check("Java", "warn", f"not in JAVA_HOME ({home})" if home else "not found", way)
+        return _Check("Java", "warn", f"not in JAVA_HOME ({home})" if home else "not found", way)
     try:
         # Java prints its version to stderr.
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("Java", "warn", f"{java} does not run: {error}", way)
+        return _Check("Java", "warn", f"{java} does not run: {error}", way)
     found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
     version = found[1] if found else "unknown version"
     status = "ok" if _numbers(version)[:1] >= (_JAVA,) else "warn"
-    return Check("Java", status, f"{version} ({java})", None if status == "ok" else way)
+    return _Check("Java", status, f"{version} ({java})", None if status == "ok" else way)
 
 
-def _spark() -> Check:
+def _spark() -> _Check:
     try:
         version = importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return Check("Spark", "warn", "not installed", "pip install 'jetspark[spark]'")
+        return _Check("Spark", "warn", "not installed", "pip install 'jetspark[spark]'")
     if _numbers(version) >= _SPARK:
-        return Check("Spark", "ok", version)
-    return Check("Spark", "warn", version, "The Spark source needs Spark 4: pip install 'jetspark[spark]'")
+        return _Check("Spark", "ok", version)
+    return _Check("Spark", "warn", version, "The Spark source needs Spark 4: pip install 'jetspark[spark]'")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import typer
 
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, group
-from jetspark.cli.commands.pipeline.live import LiveLine
 from jetspark.cli.ui.failure import Failure, require
+from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import stopped_by_signals
 from jetspark.errors import Error, UsageError
 
@@ -102,7 +103,7 @@ def run_pipeline(
     log = _log(config)
     run.out.note(f"Starting Spark ({config.spark.master}), which logs to {log}")
     spark = start_session(config, log)
-    live = LiveLine(run.out)
+    live = _LiveLine(run.out)
 
     def report(progress: BatchProgress) -> None:
         if run.out.json:
@@ -184,3 +185,40 @@ def _pairs(config: Config) -> list[tuple[str, object]]:
         ("Checkpoint", config.checkpoint),
         ("Master", config.spark.master),
     ]
+
+
+class _LiveLine:
+    """Shows the last batch: on a terminal in one line that is updated, elsewhere a line for each."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._status: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and not self._out.json:
+            from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
+
+            self._status = Console(stderr=True, highlight=False, markup=False).status("Waiting for lines")
+            self._status.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, progress: BatchProgress) -> None:
+        """Show a finished batch."""
+        line = _describe(progress)
+        if self._status is not None:
+            self._status.update(line)
+        else:
+            self._out.text(line)
+
+
+def _describe(progress: BatchProgress) -> str:
+    lag = "?" if progress.lag is None else show_count(progress.lag)
+    return (
+        f"{progress.query} {progress.batch}: {show_count(progress.lines)} lines in {progress.seconds:.1f} s, "
+        f"{progress.lines_per_second:,.0f}/s; total {show_count(progress.total_rows)} rows, "
+        f"{show_count(progress.total_dead_letters)} dead letters; lag {lag}"
+    )

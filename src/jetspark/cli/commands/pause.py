@@ -1,33 +1,83 @@
-"""What `jetspark pause` and `jetspark resume` share: the named consumers, waiting for agents, the status."""
+"""`jetspark pause`: pause shippers and consumers, or show what is paused. resume.py uses its functions."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from jetspark.cli.args.parameters import comma_separated
+import typer
+
+from jetspark.cli.args.parameters import AgentWait, comma_separated, duration_option, option
 from jetspark.cli.args.units import show_count, show_duration, show_time
-from jetspark.cli.command import Run
+from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.jetstream.context import JetStream
-from jetspark.logs.control.switch import (
-    SILENT_AFTER,
-    AgentReport,
-    ControlState,
-    PausedConsumer,
-    Switch,
-    read_state,
-)
+from jetspark.logs.control import switch as control
 
-__all__ = ["UNLIMITED", "named_consumers", "show_state", "wait_for_agents"]
+__all__ = ["app", "named_consumers", "show_state", "wait_for_agents"]
+
+app = single()
 
 #: A pause "until resumed": the server needs a time.
-UNLIMITED: Final = timedelta(days=3650)
+_UNLIMITED: Final = timedelta(days=3650)
 #: Seconds between two looks at the reports of the agents.
 _INTERVAL: Final = 0.1
+
+
+@command(
+    app,
+    "pause",
+    examples="""
+    jetspark pause
+    jetspark pause --for 10m
+    jetspark pause --shippers --consumers LOGS/log-files
+    jetspark pause --status
+    """,
+)
+async def pause(
+    run: Run,
+    *,
+    shippers: Annotated[
+        bool, typer.Option("--shippers", help="Pause every `jetspark ship`; the default without --consumers.")
+    ] = False,
+    consumers: Annotated[
+        list[str] | None,
+        option(
+            "--consumers",
+            metavar="STREAM/NAME",
+            help="Pause this consumer; * for all of a stream; repeatable.",
+        ),
+    ] = None,
+    for_: Annotated[
+        float | None, duration_option("--for", help="Resume automatically after this long.")
+    ] = None,
+    status: Annotated[
+        bool, typer.Option("--status", help="Only show what is paused, and the agents.")
+    ] = False,
+    wait: AgentWait = None,
+) -> None:
+    """Pause shippers and consumers. No data is lost.
+
+    The switch is stored in the stream JETSPARK_CONTROL, so agents that start later obey it, too. Consumers
+    are paused by the server.
+    """
+    if status and (shippers or consumers or for_):
+        raise Failure("--status excludes the other options", "Remove them", Exit.USAGE)
+    if for_ is not None and for_ <= 0:
+        raise Failure("--for must be more than 0", code=Exit.USAGE)
+    until = None if for_ is None else datetime.now(UTC) + timedelta(seconds=for_)
+    async with run.jetstream() as js:
+        if not status:
+            for stream, name in await named_consumers(js, consumers):
+                await control.pause_consumer(js, stream, name, until or datetime.now(UTC) + _UNLIMITED)
+            if shippers or not consumers:
+                switch = await control.set_switch(js, paused=True, until=until)
+                await wait_for_agents(js, switch, 3.0 if wait is None else wait)
+        state = await control.read_state(js)
+    show_state(run, state)
 
 
 async def named_consumers(js: JetStream, given: list[str] | None) -> list[tuple[str, str]]:
@@ -42,18 +92,18 @@ async def named_consumers(js: JetStream, given: list[str] | None) -> list[tuple[
     return found
 
 
-async def wait_for_agents(js: JetStream, switch: Switch, seconds: float) -> None:
+async def wait_for_agents(js: JetStream, switch: control.Switch, seconds: float) -> None:
     """Wait until every live agent has reacted to the switch, for at most `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
-        state = await read_state(js)
+        state = await control.read_state(js)
         waiting = [agent for agent in state.agents if _is_alive(agent) and not _obeys(agent, switch)]
         if not waiting or time.monotonic() >= deadline:
             return
         await asyncio.sleep(_INTERVAL)
 
 
-def show_state(run: Run, state: ControlState) -> None:
+def show_state(run: Run, state: control.ControlState) -> None:
     """Print what is paused, and whether the agents obey."""
     switch, agents, consumers = state
     paused = switch.holds(datetime.now(UTC))
@@ -92,32 +142,32 @@ def show_state(run: Run, state: ControlState) -> None:
         run.out.table(("Consumer", "State"), map(_consumer_cells, consumers), empty="")
 
 
-def _switch_line(switch: Switch, *, paused: bool) -> str:
+def _switch_line(switch: control.Switch, *, paused: bool) -> str:
     if not paused:
         return "Shippers are not paused"
     until = f"until {show_time(switch.until)}" if switch.until else "until `jetspark resume`"
     return f"Shippers are paused {until}, by {switch.by} at {show_time(switch.at)}"
 
 
-def _consumer_cells(consumer: PausedConsumer) -> tuple[Any, ...]:
+def _consumer_cells(consumer: control.PausedConsumer) -> tuple[Any, ...]:
     state = "running"
     if consumer.missing:
         state = "deleted"
     elif consumer.paused:
-        unlimited = consumer.remaining > UNLIMITED.total_seconds() / 2
+        unlimited = consumer.remaining > _UNLIMITED.total_seconds() / 2
         state = "paused until resumed" if unlimited else f"paused for {show_duration(consumer.remaining)}"
     return f"{consumer.stream}/{consumer.consumer}", state
 
 
-def _age(agent: AgentReport) -> float:
-    return (datetime.now(UTC) - agent.heard).total_seconds() if agent.heard else SILENT_AFTER
+def _age(agent: control.AgentReport) -> float:
+    return (datetime.now(UTC) - agent.heard).total_seconds() if agent.heard else control.SILENT_AFTER
 
 
-def _is_alive(agent: AgentReport) -> bool:
-    return agent.state != "stopped" and _age(agent) < SILENT_AFTER
+def _is_alive(agent: control.AgentReport) -> bool:
+    return agent.state != "stopped" and _age(agent) < control.SILENT_AFTER
 
 
-def _obeys(agent: AgentReport, switch: Switch) -> bool:
+def _obeys(agent: control.AgentReport, switch: control.Switch) -> bool:
     """Whether an agent has received the last command of the switch, and follows it."""
     wanted = "paused" if switch.holds(datetime.now(UTC)) else "shipping"
     return agent.state == "stopped" or (agent.obeys >= switch.sequence and agent.state == wanted)
