@@ -1,7 +1,4 @@
-"""`pipeline.toml` as typed values, and the base classes of sources and sinks.
-
-`config_file` reads the file.
-"""
+"""`pipeline.toml` as typed values, and the base classes of sources and sinks. Read by `config_file`."""
 
 from __future__ import annotations
 
@@ -16,18 +13,7 @@ from jetspark.logs.job.patterns import Pattern, read_pattern
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.job.toml_lines import Where
 
-__all__ = [
-    "META",
-    "Config",
-    "Counts",
-    "DeadLetters",
-    "Parse",
-    "Section",
-    "SinkSection",
-    "SinkWriter",
-    "SourceSection",
-    "Spark",
-]
+__all__ = ["META", "Config", "Section", "SinkSection", "SinkWriter", "SourceSection"]
 
 #: Columns of every row, of any format.
 META: Final = ("host", "file", "line_offset", "cut", "subject", "stream", "sequence", "received")
@@ -53,6 +39,10 @@ class SourceSection:
     """The section `[source]`: the base class of every file in `sources/`."""
 
     __slots__ = ()
+    #: The subjects that are read; empty: all of them.
+    subjects: Sequence[str]
+    #: Whether lines may be compressed.
+    compressed: bool
 
     def resolved(self, resolve: Callable[[str], str]) -> Self:
         """The section with absolute paths."""
@@ -76,16 +66,6 @@ class SourceSection:
     def connection_options(self) -> dict[str, str]:
         """The options of `format("jetstream")` to connect with; dead letters use them too."""
         raise NotImplementedError
-
-    @property
-    def subjects(self) -> Sequence[str]:
-        """The subjects that are read; empty: all of them."""
-        return ()
-
-    @property
-    def compressed(self) -> bool:
-        """Whether lines may be compressed."""
-        return False
 
 
 class SinkSection:
@@ -111,10 +91,7 @@ class SinkSection:
         """Check what the types do not. Raises `UsageError`."""
 
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
-        """The writer. Called before Spark starts; `finder` looks up the stream of a subject.
-
-        Raises `UsageError`.
-        """
+        """The writer, before Spark starts. `finder` finds the streams of subjects. Raises `UsageError`."""
         raise NotImplementedError
 
 
@@ -122,9 +99,9 @@ class SinkWriter:
     """Writes the batches of one run. Writing a batch again must not add rows."""
 
     def prepare(self, spark: SparkSession, owner: str | None) -> None:
-        """Called once before the queries start.
+        """Called before the queries start. `owner` is the id of the checkpoint, or None before its first run.
 
-        `owner` is the id of the checkpoint, None before its first run. Raises `UsageError`.
+        Raises `UsageError`.
         """
 
     def limit(self, rows: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -1,6 +1,4 @@
-"""Subjects that a job publishes to: dead letters, and rows of the sink `jetstream`.
-
-Each message is stored once.
+"""Subjects that a job publishes to: dead letters, and rows of the sink `jetstream`. Each is stored once.
 
 Every message has an id derived from its content, so the stream drops duplicates within its duplicate window.
 The window is short. For a batch that may have been published by an earlier run, the ids are therefore
