@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types
+from pyspark.sql.types import StringType, StructField, StructType
 
 from jetspark.errors import UsageError
 
@@ -22,11 +14,11 @@ __all__ = ["READ_SCHEMA", "check_schema", "read_schema"]
 READ_SCHEMA: Final = StructType(
     [
         StructField("subject", StringType()),
-        StructField("data", BinaryType()),
-        StructField("headers", MapType(StringType(), ArrayType(StringType()))),
+        StructField("data", types.BinaryType()),
+        StructField("headers", types.MapType(StringType(), types.ArrayType(StringType()))),
         StructField("stream", StringType()),
-        StructField("sequence", LongType()),
-        StructField("timestamp", TimestampType()),
+        StructField("sequence", types.LongType()),
+        StructField("timestamp", types.TimestampType()),
     ]
 )
 

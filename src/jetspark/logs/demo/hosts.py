@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from jetspark.errors import UsageError
 from jetspark.logs.agent.discovery import COMPRESSED
@@ -24,14 +24,7 @@ from jetspark.logs.agent.split import split_lines
 __all__ = ["Host", "LogSource", "OwnFiles", "access_line", "poison_line"]
 
 _PATHS: Final = (
-    "/",
-    "/login",
-    "/search",
-    "/cart",
-    "/checkout",
-    "/item/{n}",
-    "/static/app.js",
-    "/api/v1/orders",
+    *("/", "/login", "/search", "/cart", "/checkout", "/item/{n}", "/static/app.js", "/api/v1/orders"),
 )
 _PATH_WEIGHTS: Final = (20, 5, 15, 8, 4, 30, 12, 6)
 _STATUSES: Final = (200, 301, 304, 404, 403, 500, 503)
@@ -66,16 +59,14 @@ def poison_line(host: str, number: int) -> str:
     return f"worker {number} of {host} exited on signal 11 id={host}-{number}"
 
 
-class LogSource(Protocol):
+class LogSource:
     """Lines of one host."""
 
     name: str
     #: The number of lines so far.
     written: int
-
-    @property
-    def ship(self) -> Sequence[str]:
-        """The arguments of `jetspark ship`."""
+    #: The arguments of `jetspark ship`.
+    ship: Sequence[str]
 
     def start(self) -> None:
         """Start writing."""
@@ -84,7 +75,7 @@ class LogSource(Protocol):
         """Stop writing."""
 
 
-class OwnFiles:
+class OwnFiles(LogSource):
     """Existing files of the user. Raises `UsageError` if there are none."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
@@ -104,14 +95,8 @@ class OwnFiles:
         if not self.written:
             raise UsageError(f"no lines in {' and '.join(patterns)}")
 
-    def start(self) -> None:
-        """Do nothing: the files exist."""
 
-    def stop(self) -> None:
-        """Do nothing: the files stay as they are."""
-
-
-class Host:
+class Host(LogSource):
     """A simulated host; a thread writes its log."""
 
     def __init__(self, name: str, directory: Path, *, rate: float, rotate_after: int, seed: str) -> None:
@@ -130,11 +115,9 @@ class Host:
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
-        """Start writing."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop writing."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(timeout=30)

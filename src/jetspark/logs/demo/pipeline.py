@@ -184,13 +184,9 @@ class Pipeline:
             time.sleep(0.2)
         for command in (*self.agents, self.job):
             command.stop()
-        show(self._final_sample(sample))
-
-    def _final_sample(self, sample: Sample) -> Sample:
-        """A sample with the final counts of the agents."""
-        shipped = self._shipped + sum(map(_lines, self.agents))
+        shipped = self._shipped + sum(map(_lines, self.agents))  # Final: the agents have ended.
         self.samples.append(dataclasses.replace(sample, shipped=shipped))
-        return self.last
+        show(self.last)
 
     def _start_job(self) -> Command:
         return self._kept(Command("pipeline", "run", str(self.config), log=self.place / "job.log"))

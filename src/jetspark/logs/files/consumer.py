@@ -21,13 +21,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.errors import (
-    ConnectionError,
-    Error,
-    NoResponders,
-    Timeout,
-    UsageError,
-)
+from jetspark.errors import ConnectionError, Error, NoResponders, Timeout, UsageError
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg, ack_all
@@ -307,8 +301,6 @@ class LogConsumer:
         self._report(f"message {message.metadata.sequence.stream} was terminated: {reason}")
 
     async def _pause(self, seconds: float) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
-        except TimeoutError:
-            return

@@ -66,9 +66,7 @@ def apply_conf(spark: SparkSession) -> None:
 
 
 def _use_package() -> None:
-    """Make the next Spark on this machine import pyspark from the package.
-
-    Nothing changes if SPARK_HOME is set.
+    """Make the next Spark on this machine import pyspark from the package, unless SPARK_HOME is set.
 
     pip installs pyspark twice: as a package, and as a zip file that Spark's Python processes import. Python
     compiles modules in a zip file at each start, and a query starts half a dozen processes. A home without
@@ -87,10 +85,7 @@ def _use_package() -> None:
 
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Redirect standard error.
-
-    Processes started meanwhile (Java and its children) keep writing to the log.
-    """
+    """Redirect standard error. Processes that start meanwhile, as Java does, keep writing to the log."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     with log.open("ab") as file:

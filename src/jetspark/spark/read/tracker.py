@@ -59,9 +59,8 @@ class Tracker:
         for name in sorted({*before.streams, *streams}):
             info = streams.get(name)
             if not stream_matches(name, self._options.stream):
-                after[name] = before.streams[
-                    name
-                ]  # The user removed it from the options, and may add it again.
+                # The user removed it from the options, and may add it again.
+                after[name] = before.streams[name]
                 continue
             if self._ends is not None and name not in self._ends and name not in before.streams:
                 continue  # Created after `stop_here`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -29,12 +30,11 @@ def first_header(column: str, name: str) -> Column:
 
 def read_lines(messages: DataFrame, *, compressed: bool) -> tuple[DataFrame, Column]:
     """The messages with `_line`, and the reason for lines that cannot be decoded."""
-    frame = _decompressed(messages) if compressed else _not_compressed(messages)
-    reason = (
-        "invalid compressed data"
-        if compressed
-        else "the line is compressed, and source.compressed is not set"
-    )
+    if compressed:
+        frame, reason = _decompressed(messages), "invalid compressed data"
+    else:
+        frame = _not_compressed(messages)
+        reason = "the line is compressed, and source.compressed is not set"
     return _with_meta(frame), F.when(F.col("_undecoded"), F.lit(reason))
 
 
@@ -92,10 +92,7 @@ def _plain(data: bytes, encoding: str | None) -> bytes | None:
 
 def _with_meta(frame: DataFrame) -> DataFrame:
     last_token = F.element_at(F.split("subject", r"\."), -1)
-
-    def header(name: str) -> Column:
-        return first_header("headers", name)
-
+    header = partial(first_header, "headers")
     return frame.select(
         "subject",
         "stream",

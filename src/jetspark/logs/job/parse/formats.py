@@ -36,11 +36,7 @@ def _json(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
     kinds = config.parse.fields
     texts = {name: "string" if kind == "timestamp" else kind for name, kind in kinds.items()}
     fields = ", ".join(f"`{name}` {kind}" for name, kind in texts.items())
-    options = {
-        "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": "_corrupt",
-        "allowSingleQuotes": "false",
-    }
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", "allowSingleQuotes": "false"}
     made = frame.withColumn("_json", F.from_json("_line", f"{fields}, _corrupt string", options))
     is_object = F.ltrim("_line").startswith("{") & _is_one_value()
     columns, wrong = {}, F.col("_json._corrupt").isNotNull()
@@ -179,14 +175,10 @@ def _or_null(name: str) -> Column:
 
 
 def _typed(frame: DataFrame, config: Config, bad: Column) -> tuple[DataFrame, Column]:
-    """The texts `_text_<name>` as columns of their types.
-
-    A line with a text that cannot be cast does not parse.
-    """
-    names = config.pattern.names if config.parse.format == "regex" else tuple(config.parse.fields)
+    """The texts `_text_<name>` as columns of their types; a line with another type does not parse."""
     columns: dict[str, Column] = {}
     reasons = [bad]
-    for name in names:
+    for name in config.fields:
         kind = config.parse.fields.get(name, "string")
         text = columns[name] = _or_null(f"_text_{name}")
         if kind != "string":

@@ -17,16 +17,6 @@ from jetspark.spark.options import Use, parse_options
 
 __all__ = ["JetStreamSource"]
 
-#: Keys whose value is a path.
-_FILES: Final = (
-    "credentials_file",
-    "password_file",
-    "token_file",
-    "nkey_file",
-    "tls_ca_file",
-    "tls_cert_file",
-    "tls_key_file",
-)
 #: The key of each option that an error may name, the more specific first.
 _OPTION_KEYS: Final = {
     "startingPosition": "start",
@@ -137,6 +127,10 @@ class JetStreamSource(Section, SourceSection, frozen=True):
             "apiPrefix": self.api_prefix,
         }
         return {key: value for key, value in options.items() if value is not None}
+
+
+#: Keys whose value is a path.
+_FILES: Final = tuple(name for name in JetStreamSource.__struct_fields__ if name.endswith("_file"))
 
 
 def _joined(value: str | list[str]) -> str:
