@@ -93,7 +93,6 @@ def _strings(texts: Sequence[bytes]) -> pa.StringArray:
 
 
 def _from_ack_subjects(replies: list[bytes]) -> tuple[pa.Int64Array, pa.TimestampArray]:
-    """Sequences and times from acknowledgement subjects."""
     # No subject has fewer tokens, so the total shows whether one has more, as with a domain.
     if b"".join(replies).count(b".") == (_TOKENS_V1 - 1) * len(replies):
         tokens = pc.split_pattern(pa.array(replies, pa.string()), ".", max_splits=4, reverse=True)

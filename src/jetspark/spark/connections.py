@@ -50,11 +50,9 @@ class ProcessConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is closed for good."""
         return self._bridge.connection.closed
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and wait for its result."""
         return self._bridge.run(work)
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:

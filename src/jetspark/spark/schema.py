@@ -24,7 +24,6 @@ READ_SCHEMA: Final = StructType(
 
 
 def read_schema(*, headers: bool) -> StructType:
-    """The columns of a read."""
     return StructType([field for field in READ_SCHEMA if headers or field.name != "headers"])
 
 

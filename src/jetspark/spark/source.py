@@ -28,7 +28,6 @@ class JetStreamDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "jetstream"
 
     def schema(self) -> StructType:
@@ -37,15 +36,12 @@ class JetStreamDataSource(DataSource):
         return read_schema(headers=self._parsed.include_headers)
 
     def reader(self, schema: StructType) -> JetStreamReader:
-        """For `spark.read`."""
         return JetStreamReader(self._checked(schema, Use.BATCH))
 
     def streamReader(self, schema: StructType) -> JetStreamStreamReader:
-        """For `spark.readStream`."""
         return JetStreamStreamReader(self._checked(schema, Use.STREAM))
 
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
-        """For `df.write`."""
         self._parsed.check_use(Use.WRITE)
         return JetStreamWriter(self._parsed, schema, overwrite=overwrite)
 

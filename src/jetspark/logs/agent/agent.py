@@ -100,7 +100,6 @@ class Agent:
             self._input.close()
 
     def status(self) -> AgentStatus:
-        """The current counts and state."""
         if self._last_status is not None:
             return self._last_status
         self._queue.settle()
@@ -295,7 +294,6 @@ class Agent:
         return read
 
     async def _ship_file(self, file: TailedFile) -> int:
-        """Ship a chunk of a file. Returns the number of bytes."""
         lines, data = await self._reader.read(file, self._line_limit)
         if not lines:
             return 0

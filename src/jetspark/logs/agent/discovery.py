@@ -100,7 +100,6 @@ class WatchedFiles:
         self._first = False
 
     def restart(self, file: TailedFile) -> None:
-        """Follow a truncated file from its start."""
         fresh = file.restarted()
         self.files[file.key] = fresh
         self._positions.entries[file.key] = fresh.position
@@ -114,7 +113,6 @@ class WatchedFiles:
         return time.monotonic() - max(file.left, file.grown) >= self._close_after
 
     def drop(self, file: TailedFile) -> None:
-        """Close a file and stop following it."""
         file.close()
         if self.files.get(file.key) is file:
             del self.files[file.key]
@@ -125,7 +123,6 @@ class WatchedFiles:
         self.drop(file)
 
     def close(self) -> None:
-        """Close all files."""
         for file in list(self.files.values()):
             self.drop(file)
 

@@ -54,11 +54,9 @@ class TailedFile:
 
     @property
     def key(self) -> Key:
-        """Device and inode."""
         return self.position.key
 
     def state(self) -> FileState:
-        """Its modification time and size."""
         status = os.fstat(self._fd)
         return FileState(status.st_mtime_ns, status.st_size)
 
@@ -71,7 +69,6 @@ class TailedFile:
         self._incomplete = state
 
     def behind(self) -> int:
-        """Bytes that are not read yet."""
         return max(os.fstat(self._fd).st_size - self.offset, 0)
 
     def read(self, size: int) -> bytes:
@@ -112,7 +109,6 @@ class TailedFile:
         self.position.offset, self.position.tail = offset, tail
 
     def rewind(self) -> None:
-        """Move the read offset back to the position."""
         self.offset, self.tail = self.position.offset, self.position.tail
         self._incomplete = _NEVER
 

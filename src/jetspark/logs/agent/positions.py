@@ -169,7 +169,6 @@ class Positions:
             os.close(directory)
 
     def close(self) -> None:
-        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -58,7 +58,6 @@ class ReportPublisher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the periodic reports."""
         self._task = asyncio.create_task(self._work(), name="jetspark-reports")
 
     async def publish(self) -> None:

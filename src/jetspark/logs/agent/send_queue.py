@@ -70,7 +70,6 @@ class SendQueue:
 
     @property
     def in_flight(self) -> int:
-        """The number of messages without an acknowledgement."""
         return self._publisher.published - self._publisher.stored
 
     @property
@@ -80,7 +79,6 @@ class SendQueue:
 
     @property
     def duplicates(self) -> int:
-        """Lines that the stream already had."""
         return self._publisher.duplicates + self.skipped
 
     @property

@@ -76,7 +76,6 @@ class Switch(msgspec.Struct, kw_only=True, frozen=True):
     sequence: int = 0
 
     def holds(self, now: datetime) -> bool:
-        """Whether agents pause at this time."""
         return self.paused and (self.until is None or now < self.until)
 
 
@@ -137,7 +136,6 @@ async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
 
 
 async def read_switch(stream: Stream) -> Switch:
-    """The last command."""
     try:
         message = await stream.get_last_message(SHIPPERS)
     except MessageNotFound:
@@ -151,7 +149,6 @@ def parse_switch(data: bytes, sequence: int) -> Switch:
 
 
 async def set_switch(js: JetStream, *, paused: bool, until: datetime | None = None) -> Switch:
-    """Set or clear the switch."""
     await control_stream(js)
     switch = Switch(paused=paused, until=until, at=datetime.now(UTC), by=_operator())
     ack = await js.publish(SHIPPERS, msgspec.json.encode(switch), expected_stream=CONTROL_STREAM)

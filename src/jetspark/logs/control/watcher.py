@@ -44,7 +44,6 @@ class SwitchWatcher:
         self._task = asyncio.create_task(self._watch(), name="jetspark-switch")
 
     async def stop(self) -> None:
-        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:

@@ -34,7 +34,6 @@ class LineCounts:
 
     @property
     def lost(self) -> int:
-        """Lines that are missing."""
         return self.written - (self.rows + self.dead_letters - self.duplicates)
 
     @property

@@ -42,7 +42,6 @@ _TICK: Final = 0.05
 
 
 def access_line(chance: random.Random, host: str, number: int, now: datetime) -> str:
-    """A line of format `combined`."""
     path = chance.choices(_PATHS, _PATH_WEIGHTS)[0].format(n=chance.randint(1, 5000))
     status = chance.choices(_STATUSES, _STATUS_WEIGHTS)[0]
     method = "POST" if path in ("/login", "/checkout") else "GET"

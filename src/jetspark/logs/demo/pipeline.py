@@ -126,20 +126,17 @@ class Pipeline:
     # --- faults
 
     def kill_job(self) -> None:
-        """Kill Spark, and start it again."""
         self.job.kill()
         self.killed.append(time.monotonic() - self._began)
         self.job = self._start_job()
 
     def kill_agent(self, number: int) -> None:
-        """Kill an agent, and start it again."""
         agent = self.agents[number]
         agent.kill()
         self._shipped += _lines(agent)
         self.agents[number] = self._start_agent(self.sources[number])
 
     def kill_server(self) -> None:
-        """Kill the server, and start it again."""
         self.server.kill()
         self.server.start()
 
@@ -147,7 +144,6 @@ class Pipeline:
 
     @property
     def last(self) -> Sample:
-        """The latest sample."""
         return self.samples[-1] if self.samples else Sample()
 
     def sample(self) -> Sample:
@@ -207,5 +203,4 @@ class Pipeline:
 
 
 def _lines(agent: Command) -> int:
-    """The number of lines that an agent has shipped."""
     return int(agent.last["lines"]) if agent.last else 0

@@ -33,7 +33,6 @@ class Command:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended with an error."""
         return self._guarded.returncode not in (None, 0)
 
     @property
@@ -55,7 +54,6 @@ class Command:
         self._guarded.end(0)
 
     def stop(self) -> None:
-        """Let it finish its work and end."""
         self._guarded.end(_GRACE)
 
     def _lines(self) -> list[str]:

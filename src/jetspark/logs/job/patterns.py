@@ -30,7 +30,6 @@ class Pattern(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its groups."""
         return tuple(self.groups)
 
 

@@ -20,7 +20,6 @@ class Storage:
         self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())
 
     def names(self, pattern: str = "*") -> list[str]:
-        """The names that match a glob pattern."""
         return [str(found.getName()) for found in self._find(pattern)]
 
     def read(self, name: str) -> str | None:
@@ -46,7 +45,6 @@ class Storage:
             raise OSError(f"cannot write {self._at(name)}")
 
     def delete(self, pattern: str) -> None:
-        """Delete every match of a glob pattern, recursively."""
         for found in self._find(pattern):
             self._files.delete(found, True)
 

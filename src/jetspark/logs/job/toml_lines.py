@@ -50,7 +50,6 @@ def check_each_once(names: Sequence[str], where: Where, key: str) -> None:
 
 
 def there_are(names: Sequence[str]) -> str:
-    """A hint that lists the valid names."""
     return f"There are: {', '.join(names)}"
 
 

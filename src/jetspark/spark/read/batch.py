@@ -31,7 +31,6 @@ class JetStreamReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks of the scan."""
         options = self._options
         connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
         ranges = connection.run(self._ranges(connection.js))
@@ -40,7 +39,6 @@ class JetStreamReader(DataSourceReader):
         return partitions_of(ranges, options, head_may_vanish=not exact)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
         return read_partition(self._options, partition)
 
     async def _ranges(self, js: JetStream) -> list[StreamRange]:

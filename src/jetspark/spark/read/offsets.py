@@ -50,7 +50,6 @@ class Offset:
     initial: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The offset as Spark stores it."""
         streams = {
             name: {
                 "created": stream.created.isoformat(timespec="microseconds"),
@@ -89,7 +88,6 @@ class Offset:
 
 
 def ranges_between(start: Offset, end: Offset) -> list[StreamRange]:
-    """The ranges that a batch from `start` to `end` reads."""
     ranges = []
     for name, stream in sorted(end.streams.items()):
         first_seq = _first_seq(None if start.initial else start.streams.get(name), stream)

@@ -54,7 +54,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- on the driver
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts."""
         return self._begin().to_json()
 
     def latestOffset(
@@ -92,7 +91,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._connection.run(self._tracker.stop_here())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch."""
         self._reached = Offset.from_json(end)
         ranges = ranges_between(Offset.from_json(start), self._reached)
         return partitions_of(self._connection.run(self._tracker.clipped(ranges)), self._options)
@@ -105,7 +103,6 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- on the executors
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
         return read_partition(self._options, partition)
 
     @cached_property

@@ -80,7 +80,6 @@ class _Bound(NamedTuple):
     time: datetime | None
 
     async def sequence(self, js: JetStream, info: StreamInfo, default: str) -> int:
-        """Its sequence in a stream."""
         name, state = info.config.name, info.state
         if self.time is not None:
             return await first_at(js.api, name, state, self.time)

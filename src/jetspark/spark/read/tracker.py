@@ -48,7 +48,6 @@ class Tracker:
         self._ends = _ends(streams)
 
     async def latest(self, known: Offset) -> Offset:
-        """The end of the streams."""
         return Offset(_ends(await self._streams(known)))
 
     async def advance(self, before: Offset, limits: Limits) -> Offset:

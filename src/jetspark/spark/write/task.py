@@ -71,7 +71,6 @@ class _TaskWriter:
 
     @property
     def duplicates(self) -> int:
-        """Rows that the stream already held."""
         return self._bulk.duplicates
 
     def write(self, columns: Columns) -> None:
@@ -87,14 +86,12 @@ class _TaskWriter:
                 raise self._with_row(error) from error.__cause__
 
     def finish(self) -> None:
-        """Wait for the messages in flight."""
         try:
             self._connection.run(self._bulk.finish())
         except PublishError as error:
             raise self._with_row(error) from error.__cause__
 
     def close(self) -> None:
-        """Abandon the messages in flight."""
         self._connection.run(_abandon(self._bulk))
 
     def _origin(self, subject: str, piece: list[Outgoing]) -> str:

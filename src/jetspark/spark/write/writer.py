@@ -60,11 +60,9 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._began = time.time()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
-        """Write the rows of one task."""
         return _write(self._options, self._job, map(_columns, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All tasks succeeded."""
         _log_result(f"job {self._job}", messages, time.time() - self._began)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -80,13 +78,11 @@ class JetStreamStreamWriter(_StreamWriter):
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> TaskResult:
-        """Write the rows of one task of one batch."""
         query = _property("sql.streaming.queryId")
         batch = _property("streaming.sql.batchId")
         return _write(self._options, f"{query}/{batch}", _all_columns(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """All tasks of a batch succeeded."""
         _log_result(f"batch {batchId}", messages, None)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:

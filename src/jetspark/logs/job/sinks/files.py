@@ -147,7 +147,6 @@ def _safe(name: str) -> Column:
 
 
 def _overlap(path: str, other: str) -> bool:
-    """Whether the paths are the same, or one is inside the other."""
     one, two = (os.path.normpath(each.removeprefix("file://")).split("/") for each in (path, other))
     length = min(len(one), len(two))
     return one[:length] == two[:length]
