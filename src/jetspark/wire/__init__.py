@@ -18,6 +18,7 @@ from jetspark.wire.frames import (
     OK,
     PING,
     PONG,
+    AnyFrame,
     ConnectFrame,
     ErrFrame,
     InfoFrame,
@@ -29,7 +30,7 @@ from jetspark.wire.frames import (
     SubFrame,
     UnsubFrame,
 )
-from jetspark.wire.parser import MAX_CONTROL_LINE, MAX_PAYLOAD, AnyFrame, Parser
+from jetspark.wire.parser import MAX_CONTROL_LINE, MAX_PAYLOAD, Parser
 
 __all__ = [
     "MAX_CONTROL_LINE",

@@ -25,15 +25,8 @@ def pub(subject: bytes, reply: bytes, data: bytes) -> bytes:
 def hpub(subject: bytes, reply: bytes, header: bytes, data: bytes) -> bytes:
     """HPUB; `header` is a whole header block."""
     size = len(header)
-    return b"HPUB %b %b%b%d %d\r\n%b%b\r\n" % (
-        subject,
-        reply,
-        b" " if reply else b"",
-        size,
-        size + len(data),
-        header,
-        data,
-    )
+    space = b" " if reply else b""
+    return b"HPUB %b %b%b%d %d\r\n%b%b\r\n" % (subject, reply, space, size, size + len(data), header, data)
 
 
 def sub(subject: bytes, queue: bytes, sid: bytes) -> bytes:

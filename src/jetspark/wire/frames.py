@@ -7,7 +7,7 @@ it cannot be part of a cycle.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ __all__ = [
     "OK",
     "PING",
     "PONG",
+    "AnyFrame",
     "ConnectFrame",
     "ErrFrame",
     "Frame",
@@ -98,6 +99,19 @@ class PongFrame(Frame, frozen=True):
 class OkFrame(Frame, frozen=True):
     """+OK."""
 
+
+AnyFrame: TypeAlias = (
+    MsgFrame
+    | PubFrame
+    | SubFrame
+    | UnsubFrame
+    | InfoFrame
+    | ConnectFrame
+    | ErrFrame
+    | PingFrame
+    | PongFrame
+    | OkFrame
+)
 
 PING = PingFrame()
 PONG = PongFrame()

@@ -71,11 +71,7 @@ class Headers(Mapping[str, str]):
         return headers
 
     def _add(self, name: str, value: str) -> None:
-        entry = self._values.get(name.lower())
-        if entry is None:
-            self._values[name.lower()] = (name, [value])
-        else:
-            entry[1].append(value)
+        self._values.setdefault(name.lower(), (name, []))[1].append(value)
 
     def get_all(self, name: str) -> list[str]:
         """Every value of a header, in order; empty when the header is missing."""
@@ -84,8 +80,7 @@ class Headers(Mapping[str, str]):
 
     def multi_items(self) -> Iterator[tuple[str, list[str]]]:
         """Each name with all its values."""
-        for name, values in self._values.values():
-            yield name, list(values)
+        return ((name, list(values)) for name, values in self._values.values())
 
     def __getitem__(self, name: str) -> str:
         entry = self._values.get(name.lower())
@@ -118,10 +113,9 @@ class Headers(Mapping[str, str]):
 
     def __repr__(self) -> str:
         items = {name: values[0] if len(values) == 1 else values for name, values in self._values.values()}
-        status = (
-            f", status={self.status}, description={self.description!r}" if self.status is not None else ""
-        )
-        return f"Headers({items!r}{status})"
+        if self.status is None:
+            return f"Headers({items!r})"
+        return f"Headers({items!r}, status={self.status}, description={self.description!r})"
 
 
 #: The start of the server's answer to a request that has no subscriber.

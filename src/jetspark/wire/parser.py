@@ -12,26 +12,13 @@ find the end of the control line, split it, slice the payload.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from jetspark.errors import RemoteProtocolError
-from jetspark.wire.frames import (
-    OK,
-    PING,
-    PONG,
-    ConnectFrame,
-    ErrFrame,
-    InfoFrame,
-    MsgFrame,
-    OkFrame,
-    PingFrame,
-    PongFrame,
-    PubFrame,
-    SubFrame,
-    UnsubFrame,
-)
+from jetspark.wire import frames
+from jetspark.wire.frames import AnyFrame, MsgFrame, PubFrame
 
-__all__ = ["MAX_CONTROL_LINE", "MAX_PAYLOAD", "AnyFrame", "Parser"]
+__all__ = ["MAX_CONTROL_LINE", "MAX_PAYLOAD", "Parser"]
 
 #: The server's own limit is 4096 by default; INFO, which lists the whole cluster, may be longer.
 MAX_CONTROL_LINE: Final = 64 * 1024
@@ -40,19 +27,6 @@ MAX_PAYLOAD: Final = 64 * 1024 * 1024
 
 #: How many sizes are cached, by their digits.
 _MAX_SIZES: Final = 4096
-
-AnyFrame: TypeAlias = (
-    MsgFrame
-    | PubFrame
-    | SubFrame
-    | UnsubFrame
-    | InfoFrame
-    | ConnectFrame
-    | ErrFrame
-    | PingFrame
-    | PongFrame
-    | OkFrame
-)
 
 
 class Parser:
@@ -114,21 +88,21 @@ class Parser:
             self._chunks.clear()
             self._have = 0
         self._need = 0
-        frames: list[AnyFrame] = []
+        complete: list[AnyFrame] = []
         try:
-            pos = self._parse(data, frames.append)
+            pos = self._parse(data, complete.append)
         except RemoteProtocolError as error:
             self.error = error
         except ValueError as error:  # int() refuses thousands of digits
             self.error = RemoteProtocolError(f"the peer sent an invalid number: {error}")
         if self.error is not None:
-            if frames:
-                return frames
+            if complete:
+                return complete
             raise self.error
         if pos < len(data):
             self._chunks.append(data[pos:])
             self._have = len(data) - pos
-        return frames
+        return complete
 
     def _parse(self, data: bytes, append: Callable[[AnyFrame], None]) -> int:
         """Append each complete frame of `data`; return where the first incomplete one starts."""
@@ -210,29 +184,31 @@ class Parser:
 
     def _control(self, line: bytes) -> AnyFrame:
         if line == b"PING":
-            return PING
+            return frames.PING
         if line == b"PONG":
-            return PONG
+            return frames.PONG
         op, _, rest = line.partition(b" ")
         if self._from_server:
             if line == b"+OK":
-                return OK
+                return frames.OK
             if op == b"INFO":
-                return InfoFrame(rest.strip())
+                return frames.InfoFrame(rest.strip())
             if op == b"-ERR":
-                return ErrFrame(rest.strip().removeprefix(b"'").removesuffix(b"'").decode(errors="replace"))
+                return frames.ErrFrame(
+                    rest.strip().removeprefix(b"'").removesuffix(b"'").decode(errors="replace")
+                )
         elif op == b"CONNECT":
-            return ConnectFrame(rest.strip())
+            return frames.ConnectFrame(rest.strip())
         else:
             match line.split(b" "):
                 case [b"SUB", subject, sid]:
-                    return SubFrame(sid, subject, b"")
+                    return frames.SubFrame(sid, subject, b"")
                 case [b"SUB", subject, queue, sid]:
-                    return SubFrame(sid, subject, queue)
+                    return frames.SubFrame(sid, subject, queue)
                 case [b"UNSUB", sid]:
-                    return UnsubFrame(sid, 0)
+                    return frames.UnsubFrame(sid, 0)
                 case [b"UNSUB", sid, max_msgs] if max_msgs.isdigit():
-                    return UnsubFrame(sid, int(max_msgs))
+                    return frames.UnsubFrame(sid, int(max_msgs))
         raise _refused("an unknown operation", line)
 
 

@@ -30,6 +30,7 @@ MAX_SUBJECT: Final = 2000
 # a subject is always a mistake.
 _TOKEN = r"[^\s\x00-\x20\x7f-\xa0.]+"
 _SUBJECT = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")
+_TOKENS: Final = "tokens joined by dots, without spaces or control characters"
 _NAME = re.compile(r"[^\s\x00-\x20\x7f-\xa0.*>/\\]+")
 _QUEUE = re.compile(r"[^\s\x00-\x20\x7f-\xa0]+")
 
@@ -37,9 +38,7 @@ _QUEUE = re.compile(r"[^\s\x00-\x20\x7f-\xa0]+")
 @lru_cache(maxsize=1024)
 def check_subject(subject: str, argument: str = "subject") -> bytes:
     """Encode a subject to publish to. Raises `UsageError`, naming `argument`; wildcards are refused."""
-    encoded = _encode(
-        _SUBJECT, subject, argument, "tokens joined by dots, without spaces or control characters"
-    )
+    encoded = _encode(_SUBJECT, subject, argument, _TOKENS)
     if "*" in subject or ">" in subject:
         tokens = subject.split(".")
         if "*" in tokens or ">" in tokens:
@@ -50,9 +49,7 @@ def check_subject(subject: str, argument: str = "subject") -> bytes:
 @lru_cache(maxsize=1024)
 def check_filter(subject: str, argument: str = "subject") -> bytes:
     """Encode a subject to subscribe to: `*` stands for one token, a final `>` for one or more."""
-    encoded = _encode(
-        _SUBJECT, subject, argument, "tokens joined by dots, without spaces or control characters"
-    )
+    encoded = _encode(_SUBJECT, subject, argument, _TOKENS)
     if ">" in subject.split(".")[:-1]:
         raise UsageError(f"{argument} {subject!r} has '>' before its end; it can only be the last token")
     return encoded

@@ -313,7 +313,7 @@ async def test_after_retry_for_the_last_error_is_raised(
     stream, js = scripted
     stream.on_message = lambda _: stream.refuse(err_code=err_code) if err_code else stream.nobody()
     with pytest.raises(error):
-        # The first wait is less than 0.25 s. It and the second are at least 0.125 + 0.25 s, past the deadline.
+        # The first wait is less than 0.25 s; with the second it is at least 0.125 + 0.25 s.
         await js.publish("orders.new", retry_for=0.37)
     assert len(stream.received) == 2
 
