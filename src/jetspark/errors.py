@@ -190,9 +190,7 @@ class ConnectionClosed(ConnectionError):
 
 
 class ConnectionLost(ConnectionError):
-    """The connection broke before the answer to a request. It reconnects; it is unknown whether the server
-    received the request.
-    """
+    """The connection broke before the answer; the server may have received the request. It reconnects."""
 
     transient = True
 
@@ -613,9 +611,7 @@ class MessageGap(JetStreamError):
 
 
 class MissedHeartbeat(JetStreamError):
-    """The server sent neither a message nor a heartbeat for too long: by default two heartbeats of a pull,
-    three of a push consumer.
-    """
+    """No message or heartbeat for too long: by default two heartbeats of a pull, three of a push consumer."""
 
 
 class NotJetStreamMessage(JetStreamError):

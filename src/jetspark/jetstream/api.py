@@ -10,14 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jetspark.errors import (
-    APIError,
-    ConnectionLost,
-    JetStreamNotEnabled,
-    NoResponders,
-    Timeout,
-    UsageError,
-)
+from jetspark.errors import APIError, ConnectionLost, JetStreamNotEnabled, NoResponders, Timeout, UsageError
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
 from jetspark.jetstream.model.requests import StreamListRequest
@@ -148,13 +141,7 @@ class API:
                 return
 
     async def ask(
-        self,
-        subject: str,
-        payload: bytes,
-        *,
-        safe: bool,
-        timeout: float | None,
-        while_draining: bool = False,
+        self, subject: str, payload: bytes, *, safe: bool, timeout: float | None, while_draining: bool = False
     ) -> bytes:
         """The bytes of an answer. Repeated while there are no responders; a `safe` request after any loss."""
         seconds = self.timeout if timeout is None else timeout
@@ -171,8 +158,10 @@ class API:
                     hint="Check the permissions, `domain`, and whether the cluster has a leader",
                 ) from None
             except NoResponders:
-                # A server that starts accepts clients before it has JetStream.
-                if not self._may_have_jetstream or not await backoff.pause():
+                # A server that starts accepts clients before it has JetStream. Its INFO says nothing about
+                # other domains and accounts.
+                possible = self.connection.server_info.jetstream or self.prefix != DEFAULT_PREFIX
+                if not possible or not await backoff.pause():
                     raise JetStreamNotEnabled(
                         f"no server answers on {subject!r}",
                         code=503,
@@ -192,8 +181,3 @@ class API:
         with Inbox(self.connection) as inbox:
             inbox.ask(subject, payload)
             return (await inbox.take(timeout))[0].data
-
-    @property
-    def _may_have_jetstream(self) -> bool:
-        """Whether a repeated request may be answered. INFO says nothing about other domains and accounts."""
-        return self.connection.server_info.jetstream or self.prefix != DEFAULT_PREFIX

@@ -44,10 +44,7 @@ WEEK: Final = 7 * 24 * 3600.0
 
 
 class JetStream:
-    """JetStream through a connection. Made by `Connection.jetstream`; it is cheap to make.
-
-    `domain` names the JetStream domain, `api_prefix` replaces `$JS.API` where an account imports the API
-    of another; they exclude each other. Every call ends within `timeout` seconds.
+    """JetStream through a connection. Made by `Connection.jetstream`, which has the same options.
 
     All methods that ask the server raise `APIError` or a subclass when the server refuses, `Timeout`,
     `JetStreamNotEnabled` when no server answers, and `PermissionsViolation`. Methods that change something

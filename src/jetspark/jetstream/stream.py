@@ -19,11 +19,7 @@ from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
-from jetspark.jetstream.model.requests import (
-    MsgDeleteRequest,
-    MsgGetRequest,
-    PurgeRequest,
-)
+from jetspark.jetstream.model.requests import MsgDeleteRequest, MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct

@@ -7,7 +7,7 @@ Events that it does not know become a plain `Advisory`, with everything they say
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -123,27 +123,25 @@ class MaxDeliveries(_MessageEvent, frozen=True, kw_only=True):
     """A message was delivered `max_deliver` times and never acknowledged: a dead letter."""
 
 
-class MessageNaked(_MessageEvent, frozen=True, kw_only=True):
+class _AckEvent(_MessageEvent, frozen=True, kw_only=True):
+    #: Which delivery of the consumer it was.
+    consumer_seq: int = 0
+
+
+class MessageNaked(_AckEvent, frozen=True, kw_only=True):
     """A client sent a message back."""
 
-    #: Which delivery of the consumer it was.
-    consumer_seq: int = 0
 
-
-class MessageTerminated(_MessageEvent, frozen=True, kw_only=True):
+class MessageTerminated(_AckEvent, frozen=True, kw_only=True):
     """A client terminated a message, or the stream deleted it unacknowledged: a dead letter."""
 
-    #: Which delivery of the consumer it was.
-    consumer_seq: int = 0
     #: Why, if the client said so.
     reason: str | None = None
 
 
-class MessageAcked(_MessageEvent, frozen=True, kw_only=True):
+class MessageAcked(_AckEvent, frozen=True, kw_only=True):
     """A metric: how long a client took to acknowledge. As often as `sample_freq` says."""
 
-    #: Which delivery of the consumer it was.
-    consumer_seq: int = 0
     #: Seconds from delivery to acknowledgement.
     ack_time: Duration = 0.0
 
@@ -398,24 +396,18 @@ _ROWS: tuple[tuple[str, type[Advisory], str], ...] = (
 
 #: Every event of nats-server 2.15, by its short name.
 ADVISORIES: dict[str, AdvisoryKind] = {
-    row.kind: row
-    for row in (
-        AdvisoryKind(
-            f"io.nats.jetstream.{patterns.partition('.')[0].lower()}.v1.{kind}",
-            event,
-            tuple(f"$JS.EVENT.{pattern}" for pattern in patterns.split()),
-        )
-        for kind, event, patterns in _ROWS
+    kind: AdvisoryKind(
+        f"io.nats.jetstream.{patterns.partition('.')[0].lower()}.v1.{kind}",
+        event,
+        tuple(f"$JS.EVENT.{pattern}" for pattern in patterns.split()),
     )
+    for kind, event, patterns in _ROWS
 }
 
 _CLASSES = {row.wire_type: row.event for row in ADVISORIES.values()}
 
 
 def parse_advisory(data: bytes) -> Advisory:
-    """The event in the payload of an advisory or metric.
-
-    Raises `RemoteProtocolError` if it is not JSON.
-    """
-    wire: dict[str, Any] = decode_object(data)
+    """The event in the payload of an advisory or metric. Raises `RemoteProtocolError` if it is not JSON."""
+    wire = decode_object(data)
     return _CLASSES.get(wire.get("type", ""), Advisory).from_wire(wire)

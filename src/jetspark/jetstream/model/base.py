@@ -172,6 +172,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def _refuse(self, field: str, why: str) -> NoReturn:
         raise UsageError(f"{type(self).__name__}.{field}={getattr(self, field)!r} {why}")
 
+    def _refuse_any(self, fields: Iterable[str], why: str) -> None:
+        """Refuse the first of `fields` that is set."""
+        for field in fields:
+            if getattr(self, field):
+                self._refuse(field, why)
+
     def _argument(self, field: str) -> str:
         return f"{type(self).__name__}.{field}"
 
@@ -235,7 +241,8 @@ def _codec(annotation: Any) -> _Codec:
         if issubclass(annotation, enum.StrEnum):
             return _enum(annotation)
         if issubclass(annotation, Model):
-            return _model(annotation)
+            name = f"a {annotation.__name__}"
+            return _Codec(name, _accept(annotation), annotation.to_wire, annotation.from_wire)
     return _PLAIN[annotation]
 
 
@@ -278,37 +285,27 @@ def _enum(policy: type[enum.StrEnum]) -> _Codec:
     return _Codec("one of " + ", ".join(map(repr, map(str, policy))), policy, str, decode)
 
 
-def _model(cls: type[Model]) -> _Codec:
-    name = cls.__name__
-    return _Codec(f"a {name}", _accept(cls), lambda value: value.to_wire(), cls.from_wire)
-
-
 def _list(item: _Codec) -> _Codec:
     def accept(value: Any) -> list[Any]:
         if not isinstance(value, list | tuple):
             raise TypeError  # above all a string, which would be taken apart into letters
         return [item.accept(each) for each in value]
 
-    def encode(value: Any) -> list[Any]:
-        return [item.encode(each) for each in value]
-
-    def decode(value: Any) -> list[Any]:
-        return [item.decode(each) for each in _accept(list)(value)]
-
-    return _Codec(f"a list, each {item.expects}", accept, encode, decode)
+    return _Codec(
+        f"a list, each {item.expects}",
+        accept,
+        lambda value: [item.encode(each) for each in value],
+        lambda value: [item.decode(each) for each in _accept(list)(value)],
+    )
 
 
 def _dict(item: _Codec) -> _Codec:
-    def accept(value: Any) -> dict[str, Any]:
-        return {_accept(str)(key): item.accept(each) for key, each in _accept(dict)(value).items()}
-
-    def encode(value: Any) -> dict[str, Any]:
-        return {key: item.encode(each) for key, each in value.items()}
-
-    def decode(value: Any) -> dict[str, Any]:
-        return {key: item.decode(each) for key, each in value.items()}
-
-    return _Codec(f"a dict of text, each value {item.expects}", accept, encode, decode)
+    return _Codec(
+        f"a dict of text, each value {item.expects}",
+        lambda value: {_accept(str)(key): item.accept(each) for key, each in _accept(dict)(value).items()},
+        lambda value: {key: item.encode(each) for key, each in value.items()},
+        lambda value: {key: item.decode(each) for key, each in value.items()},
+    )
 
 
 def _accept_duration(value: Any) -> float:

@@ -212,9 +212,8 @@ class ConsumerConfig(Model, frozen=True, kw_only=True):
             if self.direct and self.durable_name:
                 self._refuse("direct", "excludes durable_name")
             return
-        for field in ("flow_control", "rate_limit_bps", "direct"):
-            if getattr(self, field):
-                self._refuse(field, "is only for push consumers: it needs deliver_subject")
+        push_only = ("flow_control", "rate_limit_bps", "direct")
+        self._refuse_any(push_only, "is only for push consumers: it needs deliver_subject")
         if heartbeat > 0:
             self._refuse(
                 "idle_heartbeat", "is only for push consumers: pull consumers set it in each request"
@@ -229,9 +228,7 @@ class ConsumerConfig(Model, frozen=True, kw_only=True):
             self._refuse("ack_policy", "is only for push consumers: it needs deliver_subject")
         if self.max_ack_pending is not None and self.max_ack_pending < 0:
             self._refuse("max_ack_pending", "must be a limit with ack_policy='flow_control'")
-        for field in ("ack_wait", "backoff"):
-            if getattr(self, field):
-                self._refuse(field, "excludes ack_policy='flow_control'")
+        self._refuse_any(("ack_wait", "backoff"), "excludes ack_policy='flow_control'")
         if (self.max_deliver or 0) > 0:
             self._refuse("max_deliver", "excludes ack_policy='flow_control'")
 

@@ -33,7 +33,6 @@ __all__ = [
     "StoredMsg",
     "StreamInfoRequest",
     "StreamListRequest",
-    "SuccessResponse",
     "UnpinRequest",
     "parse_pub_ack",
 ]
@@ -175,15 +174,6 @@ class PurgeResponse(Model, frozen=True, kw_only=True):
     success: bool = False
     #: Number of messages deleted.
     purged: int = 0
-
-
-class SuccessResponse(Model, frozen=True, kw_only=True):
-    """The answer to deleting a stream, consumer or message, and to a leader step-down."""
-
-    _envelope: ClassVar[frozenset[str]] = _TYPE
-
-    #: Whether it was done.
-    success: bool = False
 
 
 class MsgGetRequest(Model, frozen=True, kw_only=True):

@@ -176,9 +176,8 @@ class StreamSource(Model, frozen=True, kw_only=True):
             if self.subject_transforms:
                 self._refuse("filter_subject", "excludes subject_transforms: put the filter in their `src`")
         if self.consumer is not None:
-            for field in ("opt_start_seq", "opt_start_time", "filter_subject"):
-                if getattr(self, field):
-                    self._refuse(field, "belongs to the consumer, when `consumer` is given")
+            own = ("opt_start_seq", "opt_start_time", "filter_subject")
+            self._refuse_any(own, "belongs to the consumer, when `consumer` is given")
 
 
 class StreamConfig(Model, frozen=True, kw_only=True):
@@ -301,9 +300,7 @@ class StreamConfig(Model, frozen=True, kw_only=True):
             if (self.max_msgs_per_subject or 0) <= 0:
                 self._refuse("discard_new_per_subject", "needs max_msgs_per_subject of 1 or more")
         if self.discard == DiscardPolicy.NEW:
-            for field in ("allow_msg_counter", "allow_msg_schedules"):
-                if getattr(self, field):
-                    self._refuse(field, "needs discard='old'")
+            self._refuse_any(("allow_msg_counter", "allow_msg_schedules"), "needs discard='old'")
 
     def _check_features(self) -> None:
         if self.deny_purge and self.allow_rollup_hdrs:
@@ -311,9 +308,7 @@ class StreamConfig(Model, frozen=True, kw_only=True):
         if self.allow_msg_counter:
             if self.retention != RetentionPolicy.LIMITS:
                 self._refuse("allow_msg_counter", "needs retention='limits'")
-            for field in ("allow_msg_ttl", "allow_msg_schedules"):
-                if getattr(self, field):
-                    self._refuse(field, "excludes allow_msg_counter=True")
+            self._refuse_any(("allow_msg_ttl", "allow_msg_schedules"), "excludes allow_msg_counter=True")
         if self.persist_mode == PersistMode.ASYNC:
             if self.storage != StorageType.FILE:
                 self._refuse("persist_mode", "needs storage='file'")
@@ -324,9 +319,7 @@ class StreamConfig(Model, frozen=True, kw_only=True):
 
     def _check_origin(self) -> None:
         if self.mirror is not None:
-            for field in _NOT_ON_A_MIRROR:
-                if getattr(self, field):
-                    self._refuse(field, "is not possible on a mirror")
+            self._refuse_any(_NOT_ON_A_MIRROR, "is not possible on a mirror")
         elif self.mirror_direct:
             self._refuse("mirror_direct", "needs a mirror")
         if self.sources and self.allow_msg_schedules:
