@@ -20,11 +20,9 @@ from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_name
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from jetspark.core.connection import Connection
 
-__all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects"]
+__all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects", "parse_or_report"]
 
 #: The subjects of a stream that captures advisories.
 CAPTURED_SUBJECT: Final = "$JS.EVENT.ADVISORY.>"
@@ -78,6 +76,15 @@ def _row(kind: object) -> AdvisoryKind:
     raise UsageError(f"kinds: unknown kind {kind!r}", hint=f"Known kinds: {', '.join(ADVISORIES)}")
 
 
+def parse_or_report(connection: Connection, data: bytes) -> Advisory | None:
+    """The event, or None after reporting an invalid one: any client may publish on these subjects."""
+    try:
+        return parse_advisory(data)
+    except RemoteProtocolError as error:
+        connection.report(error)
+        return None
+
+
 class Advisories:
     """Events as they happen: `async with js.advisories() as events: async for event in events: ...`."""
 
@@ -111,17 +118,14 @@ class Advisories:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         self._stop()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Advisory:
-        event = await self.next()
-        if event is None:
+        if (event := await self.next()) is None:
             raise StopAsyncIteration
         return event
 
@@ -137,12 +141,8 @@ class Advisories:
                     raise self._error
                 if self._closed or not await self._arrived.wait(timeout):
                     return None
-            frame = self._pending.popleft()
-            try:
-                return parse_advisory(frame.data)
-            except RemoteProtocolError as error:
-                # Any client may publish there: an invalid event must not end the subscription.
-                self._connection.report(error)
+            if event := parse_or_report(self._connection, self._pending.popleft().data):
+                return event
 
     async def _subscribed(self) -> None:
         """Wait until the server has the subscriptions: it misses no event from then on."""

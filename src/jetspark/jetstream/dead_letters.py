@@ -15,17 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from jetspark.errors import MessageNotFound, RemoteProtocolError, UsageError
-from jetspark.jetstream.advisories import Advisories
+from jetspark.errors import MessageNotFound, UsageError
+from jetspark.jetstream.advisories import Advisories, parse_or_report
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.stored import StoredMessage
-from jetspark.jetstream.model.advisories import (
-    ADVISORIES,
-    Advisory,
-    MaxDeliveries,
-    MessageTerminated,
-    parse_advisory,
-)
+from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, MaxDeliveries, MessageTerminated
 from jetspark.jetstream.model.requests import MsgGetRequest
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct
@@ -38,7 +32,7 @@ __all__ = ["DeadLetter", "dead_letters"]
 
 _Events: TypeAlias = AsyncGenerator[Advisory, None]
 
-_KINDS: Final[dict[str, type[Advisory]]] = {"max_deliveries": MaxDeliveries, "terminated": MessageTerminated}
+_KINDS: Final = (MaxDeliveries, MessageTerminated)
 #: Letters that are remembered, so that none is returned twice: an advisory may be published again.
 _REMEMBERED: Final = 100_000
 _BATCH: Final = 500
@@ -72,7 +66,7 @@ async def dead_letters(
     subjects = [
         subject
         for each in ADVISORIES.values()
-        if each.event in _KINDS.values()
+        if each.event in _KINDS
         for subject in each.subjects(stream, consumer)
     ]
     captured = await _captures(api, subjects)
@@ -120,24 +114,15 @@ async def _stored(
         if follow:
             async with reader.messages(max_messages=_BATCH) as messages:
                 async for message in messages:
-                    if event := _parse(api, message.data):
+                    if event := parse_or_report(api.connection, message.data):
                         yield event
         else:
             while batch := await reader.fetch_no_wait(_BATCH):
                 for message in batch:
-                    if event := _parse(api, message.data):
+                    if event := parse_or_report(api.connection, message.data):
                         yield event
     finally:
         await reader.delete()
-
-
-def _parse(api: API, data: bytes) -> Advisory | None:
-    try:
-        return parse_advisory(data)
-    except RemoteProtocolError as error:
-        # Any client may publish there: an invalid advisory must not hide the letters behind it.
-        api.connection.report(error)
-        return None
 
 
 async def _heard(api: API, subjects: list[str]) -> _Events:
@@ -177,18 +162,17 @@ async def _merged(sources: list[_Events]) -> _Events:
 
 
 def _letter(event: Advisory) -> DeadLetter | None:
-    for kind, cls in _KINDS.items():
-        if isinstance(event, cls) and isinstance(event, MaxDeliveries | MessageTerminated):
-            return DeadLetter(
-                stream=event.stream,
-                consumer=event.consumer,
-                sequence=event.stream_seq,
-                deliveries=event.deliveries,
-                kind=kind,
-                reason=event.reason if isinstance(event, MessageTerminated) else None,
-                timestamp=event.timestamp,
-            )
-    return None
+    if not isinstance(event, _KINDS):
+        return None
+    return DeadLetter(
+        stream=event.stream,
+        consumer=event.consumer,
+        sequence=event.stream_seq,
+        deliveries=event.deliveries,
+        kind="terminated" if isinstance(event, MessageTerminated) else "max_deliveries",
+        reason=event.reason if isinstance(event, MessageTerminated) else None,
+        timestamp=event.timestamp,
+    )
 
 
 async def _message(api: API, config: StreamConfig, sequence: int) -> StoredMessage | None:

@@ -16,8 +16,6 @@ from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from jetspark.core.connection import Connection
 
 __all__ = ["Inbox"]
@@ -42,9 +40,7 @@ class Inbox(Receiver):
         self._session.add(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._session.unsubscribe(self)
         self._session.forget(self)
 

@@ -16,17 +16,9 @@ from jetspark.core.server_info import Feature
 from jetspark.errors import UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
+from jetspark.jetstream.model import requests
 from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.model.requests import (
-    ConsumerCreateRequest,
-    PauseRequest,
-    PauseResponse,
-    ResetRequest,
-    ResetResponse,
-    StepdownRequest,
-    UnpinRequest,
-)
 from jetspark.jetstream.model.stream import Placement
 
 __all__ = [
@@ -74,7 +66,7 @@ async def create_or_update(api: API, stream: str, config: ConsumerConfig, action
         # Named by the client, so that the name is known even when the answer is lost.
         name = secrets.token_hex(8)
         config = msgspec.structs.replace(config, name=name)
-    request = ConsumerCreateRequest(stream_name=stream, config=config, action=action)
+    request = requests.ConsumerCreateRequest(stream_name=stream, config=config, action=action)
     endpoint = endpoints.CONSUMER_CREATE
     if config.filter_subject and not config.filter_subjects:
         # The server requires it (error 10131): permissions can then be given by filter.
@@ -121,7 +113,9 @@ async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
         raise UsageError(
             f"ConsumerConfig.name={config.name!r} needs server 2.9, this one is older", hint="Use durable"
         )
-    request = ConsumerCreateRequest(stream_name=stream, config=msgspec.structs.replace(config, name=None))
+    request = requests.ConsumerCreateRequest(
+        stream_name=stream, config=msgspec.structs.replace(config, name=None)
+    )
     answer = await api.call(endpoint, request, stream=stream, consumer=config.durable_name or "")
     return ConsumerInfo.from_wire(answer)
 
@@ -131,30 +125,30 @@ async def delete(api: API, stream: str, name: str, *, while_draining: bool = Fal
     await api.call(endpoints.CONSUMER_DELETE, stream=stream, consumer=name, while_draining=while_draining)
 
 
-async def pause(api: API, stream: str, name: str, until: datetime | float | None) -> PauseResponse:
+async def pause(api: API, stream: str, name: str, until: datetime | float | None) -> requests.PauseResponse:
     """Pause a consumer until a time or for so many seconds; `None` resumes it."""
     if isinstance(until, int | float):
         if until <= 0:
             raise UsageError(f"until must be more than 0 seconds, not {until!r}")
         until = datetime.now(UTC) + timedelta(seconds=until)
-    request = PauseRequest(pause_until=until)
+    request = requests.PauseRequest(pause_until=until)
     answer = await api.call(endpoints.CONSUMER_PAUSE, request, stream=stream, consumer=name)
-    return PauseResponse.from_wire(answer)
+    return requests.PauseResponse.from_wire(answer)
 
 
-async def reset(api: API, stream: str, name: str, sequence: int | None) -> ResetResponse:
+async def reset(api: API, stream: str, name: str, sequence: int | None) -> requests.ResetResponse:
     """Set a consumer back to a sequence, or to the one after the acknowledgement floor."""
-    request = ResetRequest(seq=sequence)
+    request = requests.ResetRequest(seq=sequence)
     answer = await api.call(endpoints.CONSUMER_RESET, request, stream=stream, consumer=name)
-    return ResetResponse.from_wire(answer)
+    return requests.ResetResponse.from_wire(answer)
 
 
 async def unpin(api: API, stream: str, name: str, group: str) -> None:
     """Take the pin from the pinned client of a priority group."""
-    await api.call(endpoints.CONSUMER_UNPIN, UnpinRequest(group=group), stream=stream, consumer=name)
+    await api.call(endpoints.CONSUMER_UNPIN, requests.UnpinRequest(group=group), stream=stream, consumer=name)
 
 
 async def stepdown(api: API, stream: str, name: str, placement: Placement | None) -> None:
     """Make the leader of a consumer step down."""
-    request = StepdownRequest(placement=placement)
+    request = requests.StepdownRequest(placement=placement)
     await api.call(endpoints.CONSUMER_STEPDOWN, request, stream=stream, consumer=name)

@@ -10,14 +10,8 @@ from collections.abc import AsyncIterator
 from jetspark.errors import StreamNameInUse, StreamNotFound
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
+from jetspark.jetstream.model import requests
 from jetspark.jetstream.model.info import StreamInfo
-from jetspark.jetstream.model.requests import (
-    MsgDeleteRequest,
-    PurgeRequest,
-    PurgeResponse,
-    StepdownRequest,
-    StreamInfoRequest,
-)
 from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.wire.subjects import check_filter
 
@@ -64,7 +58,7 @@ async def info(
     wire = None
     subjects: dict[str, int] = {}
     while True:
-        request = StreamInfoRequest(
+        request = requests.StreamInfoRequest(
             deleted_details=deleted_details, subjects_filter=subjects_filter, offset=len(subjects)
         )
         page = await api.call(endpoints.STREAM_INFO, request, stream=stream)
@@ -98,17 +92,17 @@ async def delete(api: API, stream: str) -> None:
     await api.call(endpoints.STREAM_DELETE, stream=stream)
 
 
-async def purge(api: API, stream: str, request: PurgeRequest) -> int:
+async def purge(api: API, stream: str, request: requests.PurgeRequest) -> int:
     """Delete the messages that `request` selects, and return their number."""
     answer = await api.call(endpoints.STREAM_PURGE, request, stream=stream)
-    return PurgeResponse.from_wire(answer).purged
+    return requests.PurgeResponse.from_wire(answer).purged
 
 
-async def delete_message(api: API, stream: str, request: MsgDeleteRequest) -> None:
+async def delete_message(api: API, stream: str, request: requests.MsgDeleteRequest) -> None:
     """Delete one message. Raises `MessageNotFound`, `StreamSealed`."""
     await api.call(endpoints.MSG_DELETE, request, stream=stream)
 
 
 async def stepdown(api: API, stream: str, placement: Placement | None) -> None:
     """Make the leader of a stream step down."""
-    await api.call(endpoints.STREAM_STEPDOWN, StepdownRequest(placement=placement), stream=stream)
+    await api.call(endpoints.STREAM_STEPDOWN, requests.StepdownRequest(placement=placement), stream=stream)

@@ -80,6 +80,14 @@ class _Row(NamedTuple):
 
 _SILENT = StatusError  # never raised: these are not errors
 
+# The hints of the rows.
+_CREATE_AGAIN = "Create it again; one without durable_name is deleted after `inactive_threshold` without use"
+_SUBSCRIBE = "Use js.subscribe(...)"
+_PULL_AGAIN = "Pull again"
+_ASK_LESS = "Ask for less, or raise max_batch, max_expires, max_bytes or max_waiting of the consumer"
+_TOO_MANY = "Too many subjects match: at most 1024 are read at a time. Ask for fewer of them"
+_CHECK_NAMES = "Check the names, `domain`, and whether the cluster has a leader"
+
 _TABLE: Final = (
     _Row(100, "", _SILENT, OnFetch.CONTINUE, OnConsume.CONTINUE),
     _Row(204, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF, None, OnDirectGet.END),
@@ -89,47 +97,15 @@ _TABLE: Final = (
     _Row(408, "", _SILENT, OnFetch.END, OnConsume.PULL),
     _Row(409, "message size exceeds maxbytes", _SILENT, OnFetch.END, OnConsume.TOO_LARGE),
     _Row(409, "batch completed", _SILENT, OnFetch.END, OnConsume.PULL),
-    _Row(
-        409,
-        "consumer deleted",
-        ConsumerDeleted,
-        OnFetch.ERROR,
-        OnConsume.END,
-        "Create it again; one without durable_name is deleted after `inactive_threshold` without use",
-    ),
-    _Row(
-        409, "consumer is push based", ConsumerIsPush, OnFetch.ERROR, OnConsume.END, "Use js.subscribe(...)"
-    ),
-    _Row(
-        409, "leadership change", LeadershipChanged, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, "Pull again"
-    ),
-    _Row(409, "server shutdown", ServerShutdown, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, "Pull again"),
-    _Row(
-        409,
-        "exceeded",
-        ExceededLimit,
-        OnFetch.ERROR,
-        OnConsume.BACK_OFF,
-        "Ask for less, or raise max_batch, max_expires, max_bytes or max_waiting of the consumer",
-    ),
+    _Row(409, "consumer deleted", ConsumerDeleted, OnFetch.ERROR, OnConsume.END, _CREATE_AGAIN),
+    _Row(409, "consumer is push based", ConsumerIsPush, OnFetch.ERROR, OnConsume.END, _SUBSCRIBE),
+    _Row(409, "leadership change", LeadershipChanged, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, _PULL_AGAIN),
+    _Row(409, "server shutdown", ServerShutdown, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, _PULL_AGAIN),
+    _Row(409, "exceeded", ExceededLimit, OnFetch.ERROR, OnConsume.BACK_OFF, _ASK_LESS),
     _Row(412, "", StatusError, OnFetch.ERROR, OnConsume.END),
-    _Row(
-        413,
-        "",
-        StatusError,
-        OnFetch.ERROR,
-        OnConsume.BACK_OFF,
-        "Too many subjects match: at most 1024 are read at a time. Ask for fewer of them",
-    ),
+    _Row(413, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF, _TOO_MANY),
     _Row(423, "", PinIdMismatch, OnFetch.ERROR, OnConsume.UNPIN),
-    _Row(
-        503,
-        "",
-        NoResponders,
-        OnFetch.ERROR,
-        OnConsume.BACK_OFF,
-        "Check the names, `domain`, and whether the cluster has a leader",
-    ),
+    _Row(503, "", NoResponders, OnFetch.ERROR, OnConsume.BACK_OFF, _CHECK_NAMES),
 )
 
 
@@ -173,11 +149,8 @@ def classify(header: bytes) -> Status:
     code, description = headers.status or 0, headers.description
     pending = _number(headers.get("Nats-Pending-Messages")), _number(headers.get("Nats-Pending-Bytes"))
     lower = description.lower()
-    for row in _TABLE:
-        if row.code == code and row.text in lower:
-            break
-    else:
-        row = _Row(code, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF)
+    unknown = _Row(code, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF)
+    row = next((row for row in _TABLE if row.code == code and row.text in lower), unknown)
     error: Error
     if issubclass(row.error, StatusError):
         error = row.error(status=code, description=description, hint=row.hint)

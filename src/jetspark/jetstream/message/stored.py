@@ -14,7 +14,7 @@ from jetspark.jetstream.model.requests import StoredMsg
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
-__all__ = ["StoredMessage", "from_answer", "from_frame", "parse_direct_get"]
+__all__ = ["StoredMessage", "from_answer", "from_frame", "not_direct_get", "parse_direct_get"]
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -96,7 +96,7 @@ def _parse_direct_get_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, 
     try:
         return added[_STREAM], added[_SUBJECT], added[_SEQUENCE], added[_TIMESTAMP], own
     except KeyError as error:
-        raise _refused(header) from error
+        raise not_direct_get(header) from error
 
 
 def from_frame(frame: MsgFrame) -> StoredMessage:
@@ -112,8 +112,9 @@ def from_frame(frame: MsgFrame) -> StoredMessage:
             timestamp=time_from_wire(time.decode()) or _NEVER,
         )
     except ValueError as error:
-        raise _refused(frame.header) from error
+        raise not_direct_get(frame.header) from error
 
 
-def _refused(header: bytes) -> RemoteProtocolError:
+def not_direct_get(header: bytes) -> RemoteProtocolError:
+    """The error for a header block that does not come from a direct get."""
     return RemoteProtocolError(f"not an answer to a direct get: {header[:200]!r}")

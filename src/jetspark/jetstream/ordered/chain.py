@@ -87,7 +87,7 @@ class ChainReader(Protocol):
     def notify(self, error: Exception) -> None:
         """Report an error after which the chain continues."""
 
-    def fail(self, error: Error) -> None:
+    def finish(self, error: Error) -> None:
         """End: no consumer can be created any more."""
 
 
@@ -101,12 +101,14 @@ class Chain:
         self._prefix = prefix
         self._serial = 0
         self._current = ""
-        self._gaps = Gaps(1)
+        #: The sequence check of the current consumer.
+        self.gaps = Gaps(1)
         self._begun = False
         self._backoff = Backoff(first=_FIRST_BACK_OFF, longest=_LAST_BACK_OFF)
         # Seconds before the next consumer is created; 0 after one that delivered.
         self._wait = 0.0
-        self._woken = Signal()
+        #: To be woken when the reader has ended or has room again.
+        self.woken = Signal()
         #: Whether the next consumer is being created, or waited for.
         self.advancing = False
         self._task: asyncio.Task[None] | None = None
@@ -158,15 +160,7 @@ class Chain:
         if self._wait:
             self._wait = 0.0
             self._backoff.renew()
-            self.wake()
-
-    def wake(self) -> None:
-        """The reader has ended or has room again: look at it."""
-        self._woken.wake()
-
-    async def woken(self) -> None:
-        """Return at the next `wake`."""
-        await self._woken.wait(None)
+            self.woken.wake()
 
     async def stop(self) -> None:
         """Stop creating consumers."""
@@ -177,14 +171,14 @@ class Chain:
     async def _replace(self, reader: ChainReader) -> None:
         try:
             while reader.wants_more and self.state is ChainState.BROKEN:
-                if self._wait and await self._woken.wait(self._wait):
+                if self._wait and await self.woken.wait(self._wait):
                     continue
                 self._wait = self._backoff.next_wait() or 0.0
                 try:
                     await reader.read_next_consumer()
                 except Error as error:
                     if is_final(error):
-                        reader.fail(error)
+                        reader.finish(error)
                         return
                     reader.notify(error)
             if self.reader is reader and self.state is ChainState.READING:
@@ -211,7 +205,7 @@ class Chain:
                 opt_start_seq=self.last_sequence + 1,
                 opt_start_time=None,
             )
-        self._current, self._gaps.expected = name, 1
+        self._current, self.gaps.expected = name, 1
         self.state = ChainState.CREATING
         creating = asyncio.create_task(consumers.create_or_update(self._api, self._stream, config, "create"))
         try:
@@ -243,7 +237,7 @@ class Chain:
 
     def end(self, reader: ChainReader) -> None:
         """`reader` has ended: the chain is free for another one."""
-        self.wake()
+        self.woken.wake()
         if self.reader is reader:
             self.reader = None
             if not self.connection.closed:
@@ -300,7 +294,7 @@ class Chain:
         prefix = frames[0].reply.partition(name)[0] + name
         if not all(frame.reply.startswith(prefix) for frame in frames):
             return False
-        if not self._gaps.follows(first.sequence, last.sequence, len(frames)):
+        if not self.gaps.follows(first.sequence, last.sequence, len(frames)):
             return False
         self._begun = True
         self.last_sequence = last.sequence.stream
@@ -312,17 +306,13 @@ class Chain:
         for frame, metadata in [(frame, parse_metadata(frame.reply)) for frame in frames]:
             if metadata.consumer != self._current:
                 continue
-            if not self._gaps.follows(metadata.sequence, metadata.sequence, 1):
+            if not self.gaps.follows(metadata.sequence, metadata.sequence, 1):
                 self.state = ChainState.BROKEN
                 return accepted, False
             self._begun = True
             self.last_sequence = metadata.sequence.stream
             accepted.append(frame)
         return accepted, True
-
-    def is_missing(self, last_consumer: int, last_stream: int) -> bool:
-        """Whether deliveries are missing before a heartbeat that names the last ones."""
-        return self._gaps.heartbeat(last_consumer, last_stream) is not None
 
     def rewind(self, frame: MsgFrame) -> None:
         """Continue with this message: it was accepted and not read."""

@@ -14,16 +14,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final, Unpack
 
-from jetspark.errors import (
-    BadRequest,
-    Error,
-    NoResponders,
-    Timeout,
-    UsageError,
-)
+from jetspark.errors import BadRequest, Error, NoResponders, Timeout, UsageError
 from jetspark.jetstream.api import API
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
-from jetspark.jetstream.message.status import OnConsume, Status, is_status
+from jetspark.jetstream.message.status import OnConsume, Status
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import PullRequest
@@ -143,11 +137,7 @@ class OrderedConsumer:
         return Messages(pull_buffer(self, options, on_error))
 
     async def consume(
-        self,
-        handler: Handler,
-        *,
-        on_error: OnError | None = None,
-        **options: Unpack[PullKeywords],
+        self, handler: Handler, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]
     ) -> Consuming:
         """Call `handler` with every message, one after the other. Options as for `Consumer.consume`."""
         buffer = pull_buffer(self, options, on_error)
@@ -218,8 +208,7 @@ class _OrderedBuffer(PullBuffer):
         """Drop what old consumers send; restart the chain when something is missing."""
         statuses: list[MsgFrame] = []
         if not all(map(_data, frames)):  # A status has no payload.
-            statuses = [frame for frame in frames if is_status(frame)]
-            frames = [frame for frame in frames if not is_status(frame)]
+            frames, statuses = self._sort(frames)
         accepted, whole = self._chain.accept(frames)
         super().deliver(statuses + accepted)
         if not whole:
@@ -254,8 +243,9 @@ class _OrderedBuffer(PullBuffer):
             self._chain.rewind(self._unread[0])
             self._unread.clear()
 
-    def _finish(self, error: Error | None) -> None:
-        super()._finish(error)
+    def finish(self, error: Error | None) -> None:
+        """End with this error; the chain is free for another reader."""
+        super().finish(error)
         self._chain.end(self)
 
     # --- for the chain
@@ -272,7 +262,3 @@ class _OrderedBuffer(PullBuffer):
     def resumed(self) -> None:
         """Ask the new consumer."""
         self._ask()
-
-    def fail(self, error: Error) -> None:
-        """End with this error."""
-        self._finish(error)

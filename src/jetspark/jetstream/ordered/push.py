@@ -11,11 +11,12 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jetspark.errors import ConsumerNotFound, Error, MissedHeartbeat
+from jetspark.errors import ConsumerNotFound, Error
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.ordered.chain import Chain
+from jetspark.jetstream.push.gaps import Gap
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.subscription import PushSubscription
 from jetspark.wire import MsgFrame
@@ -29,17 +30,14 @@ __all__ = ["OrderedSubscription"]
 class OrderedSubscription(PushSubscription):
     """What `js.subscribe(..., ordered=True)` returns."""
 
+    _silence_hint = "Continuing with the next consumer"
+
     def __init__(
-        self,
-        api: API,
-        stream: str,
-        config: ConsumerConfig,
-        *,
-        callback: Handler | None,
-        options: PushOptions,
+        self, api: API, stream: str, config: ConsumerConfig, *, callback: Handler | None, options: PushOptions
     ) -> None:
         super().__init__(api, stream, config, callback=callback, options=options)
         self._chain = Chain(api, stream, config, f"ordered_{secrets.token_hex(6)}")
+        self._gaps = self._chain.gaps
         # More arrived than the queue may hold: the chain continues when half of it is read.
         self._full = False
 
@@ -84,17 +82,12 @@ class OrderedSubscription(PushSubscription):
         """A single message larger than the limit: nothing is dropped."""
         return frames, sum(len(frame.data) for frame in frames)
 
-    def _on_last(self, consumer: int, stream: int) -> None:
-        if self._chain.is_missing(consumer, stream):
-            self._restart()
+    def _report_gap(self, gap: Gap) -> None:
+        """Repair the gap that a heartbeat revealed, instead of reporting it."""
+        self._restart()
 
-    def _on_missed_heartbeat(self, allowed: float) -> None:
-        self.notify(
-            MissedHeartbeat(
-                f"{self._name} of {self._stream} was silent for {allowed:g} s",
-                hint="Continuing with the next consumer",
-            )
-        )
+    def _look(self) -> None:
+        """Continue with the next consumer, whether the silent one still exists or not."""
         self._restart()
 
     def reconnected(self) -> None:
@@ -102,15 +95,9 @@ class OrderedSubscription(PushSubscription):
         self._chain.works()
         self._restart()
 
-    def closed(self, error: Error | None) -> None:
-        """Nothing will come any more."""
-        super().closed(error)
-        self._chain.wake()
-
-    def end(self) -> None:
-        """Everything has arrived."""
-        super().end()
-        self._chain.wake()
+    def _close(self, error: Error | None) -> None:
+        super()._close(error)
+        self._chain.woken.wake()
 
     def _restart(self) -> None:
         if not self._closed:
@@ -125,7 +112,7 @@ class OrderedSubscription(PushSubscription):
 
     def _reach(self) -> None:
         if self._full and self._has_room():
-            self._chain.wake()
+            self._chain.woken.wake()
         super()._reach()
 
     # --- for the chain
@@ -138,7 +125,7 @@ class OrderedSubscription(PushSubscription):
     async def read_next_consumer(self) -> None:
         """Let the next consumer of the chain push to a new inbox, as soon as there is room."""
         while self._full and not self._has_room():
-            await self._chain.woken()
+            await self._chain.woken.wait(None)
             if self._closed:
                 return
         self._full = False
@@ -157,7 +144,7 @@ class OrderedSubscription(PushSubscription):
         if self._heartbeat is not None:
             self._heartbeat.heard()
 
-    def fail(self, error: Error) -> None:
+    def finish(self, error: Error) -> None:
         """End with this error."""
         self._finish(error)
 

@@ -33,36 +33,32 @@ class Ask(NamedTuple):
 class Accounting:
     """The counters of one pull buffer."""
 
-    __slots__ = ("_open", "_requested", "_token", "buffered", "limit", "threshold")
+    __slots__ = ("_open", "_token", "buffered", "limit", "requested", "threshold")
 
     def __init__(self, limit: int, threshold: int) -> None:
         self.limit = limit
         self.threshold = threshold
         self.buffered = 0
-        self._requested = 0
+        #: The amount asked for that has neither arrived nor been given up.
+        self.requested = 0
         self._token = 0
         # token -> amount, of all requests that may be open; a request that is served completely ends without
         # a status
         self._open: dict[int, int] = {}
 
     @property
-    def requested(self) -> int:
-        """The amount asked for that has neither arrived nor been given up."""
-        return self._requested
-
-    @property
     def pending(self) -> int:
         """The amount requested or buffered."""
-        return self._requested + self.buffered
+        return self.requested + self.buffered
 
     def ask(self) -> Ask | None:
         """The request that is due now, counted as sent; None when enough is pending."""
-        pending = self._requested + self.buffered
+        pending = self.requested + self.buffered
         if pending > self.threshold or pending >= self.limit:
             return None
         self._token += 1
         amount = self.limit - pending
-        self._requested += amount
+        self.requested += amount
         self._open[self._token] = amount
         if len(self._open) > _REMEMBERED:
             del self._open[next(iter(self._open))]
@@ -71,14 +67,14 @@ class Accounting:
     def arrived(self, amount: int) -> None:
         """Count an amount that arrived and is buffered."""
         self.buffered += amount
-        self._requested -= amount
-        if self._requested <= 0:
+        self.requested -= amount
+        if self.requested <= 0:
             self.forget()  # Everything that was asked for has arrived.
 
     def taken(self, amount: int) -> bool:
         """Count an amount that the user took; True when `ask` may return a request now."""
         self.buffered = buffered = self.buffered - amount if self.buffered > amount else 0
-        return self._requested + buffered <= self.threshold
+        return self.requested + buffered <= self.threshold
 
     def ended(self, token: int, undelivered: int | None) -> bool:
         """Count a request that ended; `undelivered` is None when the server does not report it.
@@ -88,12 +84,12 @@ class Accounting:
         asked = self._open.pop(token, None)
         if asked is None:
             return False
-        self._requested -= asked if undelivered is None else undelivered
-        if self._requested <= 0 or not self._open:
+        self.requested -= asked if undelivered is None else undelivered
+        if self.requested <= 0 or not self._open:
             self.forget()
         return True
 
     def forget(self) -> None:
         """Forget all requests: the connection or the leader changed, or the server went silent."""
         self._open.clear()
-        self._requested = 0
+        self.requested = 0

@@ -21,7 +21,7 @@ from jetspark.jetstream.message.status import OnConsume, Status, classify, is_st
 from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Accounting
 from jetspark.jetstream.pull.options import PullOptions
-from jetspark.jetstream.pull.request import PullReceiver, PullTarget, reply_subject, request_token, size_of
+from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, size_of
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 
@@ -154,18 +154,10 @@ class PullBuffer(PullReceiver):
         else:
             self.state = BufferState.STOPPING
         self._arrived.wake()
-        return self._end()
+        return self.drain()
 
     def drain(self) -> asyncio.Future[None]:
         """Ask for no more; messages that are buffered or on their way can still be taken."""
-        return self._end()
-
-    async def join(self) -> None:
-        """After `stop` or `drain`: wait until it has ended."""
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
-
-    def _end(self) -> asyncio.Future[None]:
         if self.state is BufferState.RUNNING:
             self.state = BufferState.DRAINING
         self._cancel_timers()
@@ -173,18 +165,24 @@ class PullBuffer(PullReceiver):
             self._ending = self._loop.create_task(self._wait_for_the_last())
         return asyncio.shield(self._ending)
 
+    async def join(self) -> None:
+        """After `stop` or `drain`: wait until it has ended."""
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+
     async def _wait_for_the_last(self) -> None:
         if self.state is not BufferState.OVER:
             await self._withdraw()
         # Not earlier: the server would deliver them again, to requests that are still open here.
         self._give_back()
-        self._finish(None)
+        self.finish(None)
 
     def _give_back(self) -> None:
         self.target.give_back(self._unread)
         self._unread.clear()
 
-    def _finish(self, error: Error | None) -> None:
+    def finish(self, error: Error | None) -> None:
+        """End: nothing arrives any more, because of `error` if there is one."""
         if self.state is not BufferState.OVER:
             self.state = BufferState.OVER
             self.error = error
@@ -220,7 +218,7 @@ class PullBuffer(PullReceiver):
         if idle:
             self._last_seen = self._heartbeat.heard()
         request = self.options.request(ask.amount, self._pin_id)
-        self.target.send(request, reply_subject(self._inbox, ask.token))
+        self.target.send(request, b"%b.%d" % (self._inbox, ask.token))
 
     def _restart(self) -> None:
         """All requests are lost: ask again."""
@@ -277,7 +275,7 @@ class PullBuffer(PullReceiver):
         """Nothing arrives any more, and messages that need an acknowledgement cannot get one."""
         if not self.target.settled:
             self.frames.clear()
-        self._finish(error)
+        self.finish(error)
 
     def _sort(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], list[MsgFrame]]:
         """Messages and statuses."""
@@ -302,7 +300,7 @@ class PullBuffer(PullReceiver):
         if self.state is BufferState.STOPPING or (not known and action is not OnConsume.END):
             return
         if action is OnConsume.END:
-            self._finish(status.error)
+            self.finish(status.error)
         elif action is OnConsume.PULL:
             self._ask()
         elif action is OnConsume.TOO_LARGE:

@@ -38,7 +38,6 @@ __all__ = [
     "RequestState",
     "fetch_request",
     "no_wait_request",
-    "reply_subject",
     "request_token",
     "shortened",
     "size_of",
@@ -128,11 +127,7 @@ def fetch_request(
 
 
 def no_wait_request(
-    max_messages: int,
-    *,
-    max_bytes: int | None = None,
-    group: str | None = None,
-    priority: int | None = None,
+    max_messages: int, *, max_bytes: int | None = None, group: str | None = None, priority: int | None = None
 ) -> PullRequest:
     """A request for messages that are available now. Raises `UsageError` for invalid options."""
     if max_messages < 1:
@@ -150,11 +145,6 @@ def shortened(request: PullRequest, expires: float) -> dict[str, object]:
 
 
 # --- inboxes
-
-
-def reply_subject(inbox: bytes, token: int) -> bytes:
-    """The reply subject of one request, in an inbox that serves many."""
-    return b"%b.%d" % (inbox, token)
 
 
 def request_token(status: MsgFrame) -> int:

@@ -37,14 +37,10 @@ _LOOK_AGAIN: Final = 1.0
 class PushSubscription(PushReader):
     """What `js.subscribe` returns. Read it with `next()` or `async for`, unless it has a callback."""
 
+    _silence_hint = "The consumer has no leader or was deleted, or the network loses messages"
+
     def __init__(
-        self,
-        api: API,
-        stream: str,
-        config: ConsumerConfig,
-        *,
-        callback: Handler | None,
-        options: PushOptions,
+        self, api: API, stream: str, config: ConsumerConfig, *, callback: Handler | None, options: PushOptions
     ) -> None:
         super().__init__(api.connection, stream, config, callback=callback, options=options)
         self._api = api
@@ -75,12 +71,8 @@ class PushSubscription(PushReader):
     # --- missed heartbeats
 
     def _on_missed_heartbeat(self, allowed: float) -> None:
-        self.notify(
-            MissedHeartbeat(
-                f"{self._name} of {self._stream} was silent for {allowed:g} s",
-                hint="The consumer has no leader or was deleted, or the network loses messages",
-            )
-        )
+        message = f"{self._name} of {self._stream} was silent for {allowed:g} s"
+        self.notify(MissedHeartbeat(message, hint=self._silence_hint))
         self._look()
 
     def _look(self) -> None:
@@ -129,15 +121,12 @@ class PushSubscription(PushReader):
             self._heartbeat.heard()
         self._look()
 
-    def closed(self, error: Error | None) -> None:
-        """Nothing will come any more."""
-        self._stop_watching()
-        super().closed(error)
-
-    def end(self) -> None:
-        """Everything has arrived."""
-        self._stop_watching()
-        super().end()
+    def _close(self, error: Error | None) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        if self._looking is not None:
+            self._looking.cancel()
+        super()._close(error)
 
     # --- ending
 
@@ -147,7 +136,6 @@ class PushSubscription(PushReader):
         Queued messages can still be read. A callback is not called again, and its queued messages go back to
         the server. The consumer of a queue stays: other members may use it. Raises what deleting raises.
         """
-        self._stop_watching()
         unread = list(self._pending) if self._task is not None else []
         await super().unsubscribe()
         self.give_back(unread)
@@ -178,12 +166,6 @@ class PushSubscription(PushReader):
     def give_back(self, frames: list[MsgFrame]) -> None:
         """Return unhandled messages to the server, for redelivery."""
         give_back(self._connection, self._config.ack_policy, frames)
-
-    def _stop_watching(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-        if self._looking is not None:
-            self._looking.cancel()
 
     # --- for the subscribe workflow
 
@@ -222,6 +204,5 @@ class PushSubscription(PushReader):
 
     def abandon(self) -> None:
         """Subscribing failed."""
-        self._stop_watching()
         self._leave()
         self._close(None)

@@ -10,20 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from jetspark.errors import (
-    APIError,
-    ConnectionLost,
-    NoResponders,
-    RemoteProtocolError,
-    StatusError,
-    Timeout,
-    UsageError,
-)
+from jetspark.errors import APIError, ConnectionLost, NoResponders, StatusError, Timeout, UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.message.status import OnDirectGet, Status, classify, is_status
-from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame
+from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame, not_direct_get
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.model.stream import StreamConfig
@@ -224,7 +216,7 @@ def _position(frame: MsgFrame) -> _BatchHeaders:
                 "the server does not support batches of direct gets",
                 hint="Requires nats-server 2.11 or later",
             ) from None
-        raise RemoteProtocolError(f"not an answer to a direct get: {frame.header[:200]!r}") from None
+        raise not_direct_get(frame.header) from None
 
 
 def _status_error(status: Status, stream: str) -> APIError | StatusError:

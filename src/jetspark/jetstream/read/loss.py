@@ -52,9 +52,5 @@ def cause_of_lost_head(config: StreamConfig, state: StreamState) -> str:
 
 def _limits(config: StreamConfig) -> str:
     """The limits that remove from the head, as the user wrote them."""
-    limits = {
-        "max_age": config.max_age,
-        "max_msgs": config.max_msgs,
-        "max_bytes": config.max_bytes,
-    }
+    limits = {"max_age": config.max_age, "max_msgs": config.max_msgs, "max_bytes": config.max_bytes}
     return " or ".join(f"{name}={value}" for name, value in limits.items() if value and value > 0)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -101,7 +102,6 @@ async def stream_info(api: API, name: str, *, reaching: int = 0) -> StreamInfo:
     A server that just started may not know a stream yet, and a new leader may not have caught up. Neither is
     believed at once when the stream should reach the sequence `reaching`.
     """
-
     loop = asyncio.get_running_loop()
     deadline = loop.time() + (_SECOND_LOOK if reaching else 0)
     while True:
@@ -121,7 +121,7 @@ def _raise(loss: DataLoss) -> None:
     raise loss
 
 
-async def read_range(
+def read_range(
     api: API, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
 ) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
@@ -130,12 +130,7 @@ async def read_range(
     `on_loss` is called with each loss; by default it raises it. Raises `UsageError` and `ConnectionClosed`,
     and transient errors after `OUTAGE` seconds.
     """
-    if not len(wanted):
-        return
-    reader = _RangeReader(api, wanted, subjects, on_loss)
-    async with aclosing(reader.chunks()) as chunks:
-        async for chunk in chunks:
-            yield chunk
+    return _RangeReader(api, wanted, subjects, on_loss).chunks()
 
 
 class _RangeReader:
@@ -151,8 +146,7 @@ class _RangeReader:
         self._max_bytes = max(_MAX_BYTES, 2 * api.connection.max_payload)
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        info = await self._look()
-        if info is None:
+        if not len(self._wanted) or (info := await self._look()) is None:
             return
         try:
             async with aclosing(self._gathered(info)) as chunks:
@@ -272,15 +266,13 @@ class _RangeReader:
         try:
             info = await stream_info(self._api, wanted.stream, reaching=wanted.next_seq - 1)
         except StreamNotFound:
-            self._lost(wanted.next_seq, DELETED)
-            return None
-        if info.created != wanted.created:
-            self._lost(wanted.next_seq, RECREATED)
-            return None
-        if info.state.last_seq < wanted.next_seq - 1:
-            self._lost(wanted.next_seq, ROLLED_BACK)
-            return None
-        return info
+            cause = DELETED
+        else:
+            if info.created == wanted.created and info.state.last_seq >= wanted.next_seq - 1:
+                return info
+            cause = ROLLED_BACK if info.created == wanted.created else RECREATED
+        self._lost(wanted.next_seq, cause)
+        return None
 
     async def _check(self, chunk: Chunk, next_seq: int) -> bool:
         """Whether a chunk, which is complete from the last one up to `next_seq`, may be returned."""
@@ -311,14 +303,7 @@ def _sequence(frame: MsgFrame) -> int:
 
 def _before(frames: list[MsgFrame], next_seq: int) -> list[MsgFrame]:
     """The frames, which are in order, of the messages before `next_seq`."""
-    low, high = 0, len(frames)
-    while low < high:
-        middle = (low + high) // 2
-        if _sequence(frames[middle]) < next_seq:
-            low = middle + 1
-        else:
-            high = middle
-    return frames[:low]
+    return frames[: bisect_left(frames, next_seq, key=_sequence)]
 
 
 def _first_missing(chunk: Chunk, position: int) -> int:

@@ -18,14 +18,7 @@ from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, Error
 from jetspark.jetstream.message.status import OnFetch, Status, classify, is_status
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.request import (
-    BatchReceiver,
-    Leftover,
-    PullTarget,
-    RequestState,
-    no_wait_request,
-    reply_subject,
-)
+from jetspark.jetstream.pull.request import BatchReceiver, Leftover, PullTarget, RequestState, no_wait_request
 from jetspark.wire import MsgFrame, encode
 
 __all__ = ["ClassicFetch", "FetchOne", "lingering_time"]
@@ -169,7 +162,7 @@ class FetchOne(Receiver):
             if not self._session.attached:
                 return None
             self._token += 1
-            self._reply = reply_subject(self._inbox, self._token)
+            self._reply = b"%b.%d" % (self._inbox, self._token)
             self._found = self._error = None
             try:
                 self._target.send(_ONE, self._reply)

@@ -78,11 +78,7 @@ def ask(
             "neither subject nor stream is given, so the consumer cannot be found",
             hint="Give a subject that one stream stores, or stream=",
         )
-    queue = queue or config.deliver_group or ""
-    if config.deliver_group and config.deliver_group != queue:
-        raise UsageError(
-            f"queue={queue!r} differs from ConsumerConfig.deliver_group={config.deliver_group!r}"
-        )
+    queue = _same("queue", queue, "ConsumerConfig.deliver_group", config.deliver_group) or ""
     if queue:
         check_queue(queue)
     durable = _same("durable", durable, "ConsumerConfig.durable_name", config.durable_name)
@@ -273,25 +269,18 @@ def _push(
 def _check_group(asked: Asked, info: ConsumerInfo, who: str) -> None:
     found = info.config
     group, queue = found.deliver_group or "", asked.queue
-    differs = {"deliver_group": (queue or None, group or None)}
-    if not queue and group:
-        raise ConsumerMismatch(
-            f"{who} is for the queue group {group!r}, and this is not a queue subscription",
-            differences=differs,
-            hint=f"Subscribe with queue={group!r}",
-        )
-    if queue and not group:
-        raise ConsumerMismatch(
-            f"{who} has no deliver group: a queue cannot share it",
-            differences=differs,
-            hint="Use another consumer, or subscribe without queue",
-        )
     if queue != group:
-        raise ConsumerMismatch(
-            f"{who} is for the queue group {group!r}, not {queue!r}",
-            differences=differs,
-            hint=f"Subscribe with queue={group!r}, or use another consumer",
-        )
+        if not queue:
+            reason = f"is for the queue group {group!r}, and this is not a queue subscription"
+            hint = f"Subscribe with queue={group!r}"
+        elif not group:
+            reason = "has no deliver group: a queue cannot share it"
+            hint = "Use another consumer, or subscribe without queue"
+        else:
+            reason = f"is for the queue group {group!r}, not {queue!r}"
+            hint = f"Subscribe with queue={group!r}, or use another consumer"
+        differs = {"deliver_group": (queue or None, group or None)}
+        raise ConsumerMismatch(f"{who} {reason}", differences=differs, hint=hint)
     if not queue and info.push_bound:
         raise DuplicateSubscription(
             f"{who} already has a subscriber",

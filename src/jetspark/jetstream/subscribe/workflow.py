@@ -32,16 +32,14 @@ async def subscribe(
 ) -> PushSubscription:
     """Subscribe to a push consumer; create it if it does not exist, unless `asked.bound`."""
     stream = asked.stream or await _find_stream(api, asked.subject)
-    info = await _look_up(api, stream, asked)
+    info, created = await _look_up(api, stream, asked), False
     config = to_create(asked, api.connection.new_inbox()) if info is None else info.config
     subscription = PushSubscription(api, stream, config, callback=callback, options=options)
     try:
         subscription.begin(config.deliver_subject or "", config.deliver_group or "")
-        if info is not None:
-            subscription.bind(info, created=False)
-        else:
+        if info is None:
             info, created = await _create(api, stream, asked, config)
-            subscription.bind(info, created=created)
+        subscription.bind(info, created=created)
     except BaseException:
         subscription.abandon()
         raise
