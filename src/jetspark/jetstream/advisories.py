@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from jetspark.core.connection import Connection
 from jetspark.core.events import Event
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
@@ -18,9 +19,6 @@ from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, AdvisoryKi
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_name
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects", "parse_or_report"]
 

@@ -11,22 +11,20 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from jetspark.errors import MessageNotFound, UsageError
 from jetspark.jetstream.advisories import Advisories, parse_or_report
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, MaxDeliveries, MessageTerminated
 from jetspark.jetstream.model.requests import MsgGetRequest
+from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.api import API
-    from jetspark.jetstream.model.stream import StreamConfig
 
 __all__ = ["DeadLetter", "dead_letters"]
 

@@ -6,17 +6,13 @@ has one request in flight at a time; late answers to earlier requests are droppe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = ["Inbox"]
 
@@ -45,10 +41,7 @@ class Inbox(Receiver):
         self._session.forget(self)
 
     def ask(self, subject: str, payload: bytes) -> None:
-        """Send a request, when the connection is up, and forget the previous one.
-
-        Raises `ConnectionClosed`, and `UsageError` for an invalid subject.
-        """
+        """Send a request, and forget the previous one. Raises `ConnectionClosed`, `UsageError`."""
         encoded = check_filter(subject)
         if self._connection.closed:
             raise ConnectionClosed("the connection is closed")

@@ -6,12 +6,9 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from jetspark.core.connection import Connection
 from jetspark.errors import Error
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = ["OnError", "Reporter"]
 

@@ -54,10 +54,7 @@ class Backoff:
         return self.deadline - time.monotonic()
 
     def next_wait(self) -> float | None:
-        """Seconds to wait before the next attempt: between half and all of the doubled wait.
-
-        None when the deadline would pass meanwhile.
-        """
+        """Seconds before the next attempt, with jitter; None when the deadline would pass meanwhile."""
         wait = self._wait * (0.5 + random.random() / 2)
         if wait >= self.left:
             return None

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from jetspark.core.connection import Connection
 from jetspark.core.message import Msg
 from jetspark.errors import Error, NoResponders, UsageError
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.wire import MsgFrame
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = ["Batch", "JetStreamMsg", "ack_all", "ack_frame", "give_back", "nak_body", "term_body"]
 
@@ -38,10 +36,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
     @property
     def metadata(self) -> Metadata:
-        """Stream, consumer, sequences, deliveries, time; parsed at each access.
-
-        Raises `NotJetStreamMessage` when the message has no acknowledgement subject.
-        """
+        """Stream, consumer, sequences, deliveries, time; parsed each time. Raises `NotJetStreamMessage`."""
         return parse_metadata(self._frame.reply)
 
     @property
@@ -172,10 +167,7 @@ class Batch(list[JetStreamMsg]):
         self.error = error
 
     def ack(self) -> Awaitable[None]:
-        """Acknowledge all of them with one write.
-
-        With asyncio, awaiting the result is optional; it waits for back-pressure.
-        """
+        """Acknowledge all of them with one write. With asyncio, awaiting the result is optional."""
         return ack_all(self)
 
 

@@ -70,10 +70,7 @@ _FIRST_LINE: Final = b"NATS/1.0"
 
 
 def parse_direct_get(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    """The fields of a direct get's header block: stream, subject, sequence, time, the message's own block.
-
-    Raises `RemoteProtocolError` if it is not from a direct get.
-    """
+    """Stream, subject, sequence, time and own header block of an answer. Raises `RemoteProtocolError`."""
     start = header.rfind(_BEGINNING)
     match = _IN_ORDER.match(header, start) if start >= 0 else None
     if match is None:

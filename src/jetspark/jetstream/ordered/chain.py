@@ -22,7 +22,7 @@ import asyncio
 import enum
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from jetspark.core.signal import Signal
 from jetspark.errors import (
@@ -43,9 +43,6 @@ from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.push.gaps import Gaps
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = ["Chain", "ChainReader", "ChainState", "is_final"]
 
@@ -96,6 +93,7 @@ class Chain:
 
     def __init__(self, api: API, stream: str, start: ConsumerConfig, prefix: str) -> None:
         self._api = api
+        self.connection = api.connection
         self._stream = stream
         self._start = start
         self._prefix = prefix
@@ -120,11 +118,6 @@ class Chain:
         self.info: ConsumerInfo | None = None
         #: The last sequence of the stream that was accepted; 0 before the first message.
         self.last_sequence = 0
-
-    @property
-    def connection(self) -> Connection:
-        """The connection that its consumers are read through."""
-        return self._api.connection
 
     # --- driving the reader
 
@@ -190,10 +183,7 @@ class Chain:
     # --- the consumers
 
     async def advance(self, deliver_subject: str | None = None) -> ConsumerInfo:
-        """Create the next consumer, behind the last sequence; the old one is deleted in the background.
-
-        With `deliver_subject` it is a push consumer.
-        """
+        """Create the next consumer, behind the last sequence: a push consumer with `deliver_subject`."""
         self.drop()
         reader = self.reader
         self._serial += 1

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from jetspark.errors import ConsumerNotFound, Error
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.ordered.chain import Chain
+from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.gaps import Gap
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.subscription import PushSubscription
 from jetspark.wire import MsgFrame
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["OrderedSubscription"]
 
@@ -151,10 +148,7 @@ class OrderedSubscription(PushSubscription):
     # --- ending
 
     async def unsubscribe(self) -> None:
-        """Stop at once and delete the consumer behind it. What is buffered can still be read.
-
-        Raises what deleting raises.
-        """
+        """Stop at once and delete the consumer. Queued messages can be read. Raises what deleting raises."""
         await self._chain.stop()
         await super().unsubscribe()
         await self._delete_current()

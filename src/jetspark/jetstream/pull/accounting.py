@@ -77,10 +77,7 @@ class Accounting:
         return self.requested + buffered <= self.threshold
 
     def ended(self, token: int, undelivered: int | None) -> bool:
-        """Count a request that ended; `undelivered` is None when the server does not report it.
-
-        False when the request is forgotten: the status is an old one.
-        """
+        """Count a request that ended, and what it left undelivered. False if it was forgotten before."""
         asked = self._open.pop(token, None)
         if asked is None:
             return False

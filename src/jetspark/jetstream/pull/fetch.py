@@ -6,8 +6,9 @@ A fetch that reconnects asks again for the missing messages. `request.py` says h
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from jetspark.core.connection import Connection
 from jetspark.errors import MissedHeartbeat
 from jetspark.jetstream.message import delivered
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
@@ -21,9 +22,6 @@ from jetspark.jetstream.pull.request import (
     shortened,
     size_of,
 )
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = ["Fetch"]
 

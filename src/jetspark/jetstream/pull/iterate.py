@@ -68,10 +68,7 @@ class Messages:
         return self._buffer.stop()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more; the iterator ends after the messages that are buffered or on their way.
-
-        With asyncio, awaiting it is optional.
-        """
+        """Pull no more, and end after what is buffered or on its way. With asyncio, awaiting is optional."""
         self._started = True
         return self._buffer.drain()
 
@@ -127,10 +124,7 @@ class Consuming:
         return self._finished()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more, handle the messages that are buffered or on their way, then end.
-
-        With asyncio, awaiting it is optional.
-        """
+        """Pull no more, handle what is buffered or on its way, end. With asyncio, awaiting is optional."""
         self._buffer.drain()
         return self._finished()
 

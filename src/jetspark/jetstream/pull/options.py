@@ -18,10 +18,7 @@ BATCH_FOR_BYTES: Final = 1_000_000
 
 
 def default_heartbeat(expires: float) -> float:
-    """Half of `expires`, at most 30 seconds, in whole milliseconds.
-
-    Rounded down: the server refuses a heartbeat that is a nanosecond longer than half.
-    """
+    """Half of `expires`, at most 30 seconds; rounded down, as the server refuses a nanosecond more."""
     return min(math.floor(expires * 500) / 1000, 30.0)
 
 

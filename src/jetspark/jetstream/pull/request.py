@@ -14,8 +14,9 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
+from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, Error, UsageError
@@ -26,9 +27,6 @@ from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
 from jetspark.wire import MsgFrame, encode
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
 
 __all__ = [
     "BatchReceiver",

@@ -33,10 +33,7 @@ class Gaps:
         self.expected = expected
 
     def follows(self, first: SequencePair, last: SequencePair, count: int) -> bool:
-        """Whether `count` deliveries from `first` to `last` are the next ones, without a look in between.
-
-        If they are, they count as received. If not, nothing changes.
-        """
+        """Count deliveries from `first` to `last` as received, if they are the next; False if not."""
         if first.consumer != self.expected or last.consumer != first.consumer + count - 1:
             return False
         self.expected = last.consumer + 1

@@ -11,8 +11,9 @@ import asyncio
 import inspect
 from collections import deque
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from jetspark.core.connection import Connection
 from jetspark.core.subscription import Subscription
 from jetspark.errors import Error, MessageGap, NotJetStreamMessage, RemoteProtocolError, Timeout, UsageError
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
@@ -21,16 +22,13 @@ from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.status import OnConsume, Status, classify
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
 from jetspark.jetstream.on_error import Reporter
+from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.wire import MsgFrame, encode
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_subject
-
-if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
-    from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["PushReader"]
 

@@ -7,7 +7,7 @@ heartbeats, reconnects, and the end.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, MissedHeartbeat, StreamNotFound
 from jetspark.jetstream.api import API
@@ -17,14 +17,12 @@ from jetspark.jetstream.manage.ownership import Ownership
 from jetspark.jetstream.message.delivered import give_back
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.gaps import Gaps
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.reader import PushReader
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_filter, check_queue
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["PushSubscription"]
 

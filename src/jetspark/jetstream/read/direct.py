@@ -8,7 +8,7 @@ that arrived.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from jetspark.errors import APIError, ConnectionLost, NoResponders, StatusError, Timeout, UsageError
 from jetspark.jetstream import api as endpoints
@@ -23,9 +23,6 @@ from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_filter
-
-if TYPE_CHECKING:
-    from jetspark.core.message import Msg
 
 __all__ = ["batches", "get"]
 
@@ -57,10 +54,9 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMe
     backoff = Backoff(api.timeout)
     while True:
         try:
-            message: Msg = await api.connection.request(subject, payload, timeout=backoff.left)
+            frame = (await api.connection.request(subject, payload, timeout=backoff.left))._frame
         except ConnectionLost:
             continue  # At once: the next request waits until the connection is back.
-        frame = message._frame
         if is_status(frame):
             raise _status_error(classify(frame.header), stream)
         return from_frame(frame)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from jetspark.errors import MessageNotFound
 from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.retry import retry
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.api import API
 
 __all__ = ["first_at", "next_stored", "stream_names"]
 

@@ -23,11 +23,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from jetspark.errors import DataLoss, Error, StreamNotFound, Timeout, UsageError
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import parse_direct_get
@@ -40,9 +41,6 @@ from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
 from jetspark.jetstream.retry import OUTAGE, retry
 from jetspark.wire import MsgFrame
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.api import API
 
 __all__ = ["Chunk", "OnLoss", "StreamRange", "read_range", "reads_direct", "stream_info"]
 

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from jetspark.errors import ConsumerNameInUse, ConsumerNotFound, Error
+from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.ordered.push import OrderedSubscription
+from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.subscription import PushSubscription
 from jetspark.jetstream.subscribe.pull import PullSubscription
 from jetspark.jetstream.subscribe.rules import Asked, ask_ordered, check_found, only_stream, to_create
-
-if TYPE_CHECKING:
-    from jetspark.jetstream.api import API
-    from jetspark.jetstream.pull.iterate import Handler
 
 __all__ = ["pull_subscribe", "subscribe", "subscribe_ordered"]
 
