@@ -91,12 +91,12 @@ def ask(
     for argument, value in (("stream", stream), ("consumer", name)):
         if value:
             check_name(value, argument)
-    _check_filter_of(config, subject)
+    filters = _filter_of(config, subject)
     if pull:
         _check_pull(config)
     else:
         config = _push(config, queue, idle_heartbeat, flow_control)
-    config = config.replace(durable_name=durable or None, **_filter_of(config, subject), **(changes or {}))
+    config = config.replace(durable_name=durable or None, **filters, **(changes or {}))
     return Asked(
         subject=subject,
         stream=stream or "",
@@ -114,7 +114,7 @@ def ask_ordered(asked: Asked) -> ConsumerConfig:
     for argument, value in (
         ("queue", asked.queue),
         ("durable or consumer", asked.name),
-        ("ConsumerConfig.deliver_subject", "" if _is_stand_in(config) else config.deliver_subject),
+        ("ConsumerConfig.deliver_subject", config.deliver_subject != _STAND_IN),
         ("ConsumerConfig.max_deliver", (config.max_deliver or 1) > 1),
         ("ConsumerConfig.ack_wait", config.ack_wait),
         ("ConsumerConfig.backoff", config.backoff),
@@ -159,7 +159,7 @@ def to_create(asked: Asked, deliver_subject: str) -> ConsumerConfig:
     """The configuration to create; `deliver_subject` is for a push consumer that has none."""
     changes: dict[str, object] = {}
     if not asked.pull:
-        if _is_stand_in(asked.config):
+        if asked.config.deliver_subject == _STAND_IN:
             changes["deliver_subject"] = deliver_subject
         changes["deliver_group"] = asked.queue or None
     if asked.name and not asked.config.durable_name:
@@ -242,10 +242,6 @@ def _comparable(field: str, value: object, ours: object) -> object:
 _STAND_IN: Final = "_JETSPARK.to-be-chosen"
 
 
-def _is_stand_in(config: ConsumerConfig) -> bool:
-    return config.deliver_subject == _STAND_IN
-
-
 def _push(
     config: ConsumerConfig, queue: str, idle_heartbeat: float | None, flow_control: bool
 ) -> ConsumerConfig:
@@ -320,16 +316,15 @@ def _filters(config: ConsumerConfig) -> set[str]:
 
 
 def _filter_of(config: ConsumerConfig, subject: str) -> dict[str, object]:
-    return {} if _filters(config) else {"filter_subject": subject or None}
-
-
-def _check_filter_of(config: ConsumerConfig, subject: str) -> None:
     filters = _filters(config)
-    if subject and filters and filters != {subject}:
+    if not filters:
+        return {"filter_subject": subject or None}
+    if subject and filters != {subject}:
         raise UsageError(
             f"subject={subject!r} differs from the filter of the configuration: {_listed(filters)}",
             hint="Omit one of them; without a subject, give stream=",
         )
+    return {}
 
 
 def _listed(subjects: set[str]) -> str:
