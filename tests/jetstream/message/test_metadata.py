@@ -76,7 +76,7 @@ def test_names_that_are_not_ascii_are_read() -> None:
     ],
 )
 def test_anything_else_is_refused_with_the_subject_named(reply: bytes) -> None:
-    with pytest.raises(NotJetStreamMessage, match="no acknowledgement subject") as caught:
+    with pytest.raises(NotJetStreamMessage, match="not an acknowledgement subject") as caught:
         parse_metadata(reply)
     assert isinstance(caught.value, JetStreamError)
     assert caught.value.hint
