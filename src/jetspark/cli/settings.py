@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from jetspark.cli.args.parameters import option, parser
-from jetspark.cli.args.table import Options
+from jetspark.cli.args.parameters import option
+from jetspark.cli.args.table import Options, setting
 from jetspark.cli.args.units import duration
 from jetspark.cli.ui.failure import Exit, Failure
 
@@ -28,10 +28,11 @@ _CONNECTION: Final = "Connection"
 _GENERAL: Final = "General"
 
 
-def _setting(kind: Any, *flags: str, help: str, panel: str = _CONNECTION, **more: Any) -> tuple[Any, object]:
+def _setting(kind: Any, *flags: str, panel: str = _CONNECTION, **more: Any) -> tuple[Any, object]:
     """A row of the table: a switch, or an option that is None unless it was given."""
-    annotation, default = (bool, False) if kind is bool else (kind | None, None)
-    return Annotated[annotation, option(*flags, help=help, rich_help_panel=panel, **more)], default
+    if kind is bool:
+        return Annotated[bool, option(*flags, rich_help_panel=panel, **more)], False
+    return setting(kind, *flags, rich_help_panel=panel, **more)
 
 
 def _context_names(incomplete: str) -> list[str]:
@@ -44,13 +45,7 @@ def _context_names(incomplete: str) -> list[str]:
 COMMON: Final[Options] = {
     "json": _setting(bool, "--json", "-j", panel=_GENERAL, help="Print JSON, with stable fields."),
     "trace": _setting(bool, "--trace", panel=_GENERAL, help="Print the protocol to stderr."),
-    "timeout": _setting(
-        float,
-        "--timeout",
-        parser=parser(duration),
-        metavar="DURATION",
-        help="Timeout of a request (5s). [NATS_TIMEOUT]",
-    ),
+    "timeout": _setting(duration, "--timeout", help="Timeout of a request (5s). [NATS_TIMEOUT]"),
     "server": _setting(
         str, "--server", "-s", metavar="URL", help="Server URLs, separated by commas. [NATS_URL]"
     ),

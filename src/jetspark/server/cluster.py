@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Self, Unpack
 
 from jetspark.errors import ServerStartError, UsageError
@@ -126,9 +125,7 @@ class Cluster:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -136,9 +133,7 @@ class Cluster:
             await asyncio.to_thread(self.start)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await asyncio.to_thread(self.stop)
 
     def _make_servers(self) -> list[Server]:

@@ -12,7 +12,6 @@ import os
 import secrets
 import signal
 import time
-from types import TracebackType
 from typing import Self, Unpack
 
 from jetspark.errors import ServerStartError, UsageError
@@ -248,9 +247,7 @@ class Server:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -258,9 +255,7 @@ class Server:
             await asyncio.to_thread(self.start)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         await asyncio.to_thread(self.stop)
 
     # --- internals
@@ -298,9 +293,7 @@ class Server:
 _servers: set[Server] = set()
 
 
+@atexit.register
 def _stop_all() -> None:
     for server in list(_servers):
         server.stop()
-
-
-atexit.register(_stop_all)

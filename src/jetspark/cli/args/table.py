@@ -9,6 +9,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from jetspark.cli.args.parameters import choice_option, count_option, duration_option, limit_option, option
+from jetspark.cli.args.units import count, duration, limit
+
 __all__ = ["Options", "as_parameters", "name_flags", "setting", "take_options"]
 
 #: Options by parameter name: the annotation for typer, and the default.
@@ -24,12 +27,15 @@ _OPTION_OF_FIELD: Final = {
     "no_ack": "ack",
     "placement": "cluster",
 }
+_UNITS: Final = {count: count_option, duration: duration_option, limit: limit_option}
 _FIELD: Final = re.compile(r"\b(?:StreamConfig|ConsumerConfig)\.(\w+)|\b([a-z]+_[a-z_]+)\b")
 
 
-def setting(kind: Any, option: Any) -> tuple[Any, None]:
-    """A row of a table: an option that is None unless it was given."""
-    return Annotated[kind | None, option], None
+def setting(kind: Any, *flags: str, **more: Any) -> tuple[Any, None]:
+    """A row of a table: an option that is None unless it was given. `kind` is a type or a parser of a unit."""
+    if kind in _UNITS:
+        return Annotated[Any, _UNITS[kind](*flags, **more)], None
+    return Annotated[kind | None, (choice_option if "choices" in more else option)(*flags, **more)], None
 
 
 def as_parameters(options: Options) -> list[inspect.Parameter]:

@@ -6,18 +6,10 @@ from typing import Any, Final
 
 import typer
 
-from jetspark.cli.args.parameters import (
-    choice_option,
-    comma_separated,
-    count_option,
-    duration_option,
-    limit_option,
-    metadata,
-    option,
-)
+from jetspark.cli.args.parameters import comma_separated, metadata
 from jetspark.cli.args.start import Deliver
 from jetspark.cli.args.table import Options, setting
-from jetspark.cli.args.units import duration
+from jetspark.cli.args.units import count, duration, limit
 from jetspark.jetstream.model.consumer import AckPolicy, ReplayPolicy
 
 __all__ = ["OPTIONS", "fields"]
@@ -25,59 +17,49 @@ __all__ = ["OPTIONS", "fields"]
 #: By field of `ConsumerConfig`, except `filter`, `deliver` and `pull`.
 OPTIONS: Final[Options] = {
     "filter": setting(
-        list[str],
-        option("--filter", metavar="SUBJECT", help="Only matching subjects; repeatable, or with commas."),
+        list[str], "--filter", metavar="SUBJECT", help="Only matching subjects; repeatable, or with commas."
     ),
     "deliver": (Deliver, None),
     "ack_policy": setting(
         str,
-        choice_option(
-            "--ack",
-            choices=(AckPolicy.EXPLICIT, AckPolicy.ALL, AckPolicy.NONE),
-            help="Acknowledgement policy (explicit).",
-        ),
+        "--ack",
+        choices=(AckPolicy.EXPLICIT, AckPolicy.ALL, AckPolicy.NONE),
+        help="Acknowledgement policy (explicit).",
     ),
-    "ack_wait": setting(float, duration_option("--wait", help="Time to wait for an acknowledgement (30s).")),
-    "max_deliver": setting(int, count_option("--max-deliver", help="Maximum deliveries of a message.")),
+    "ack_wait": setting(duration, "--wait", help="Time to wait for an acknowledgement (30s)."),
+    "max_deliver": setting(count, "--max-deliver", help="Maximum deliveries of a message."),
     "backoff": setting(
-        str, option("--backoff", metavar="DURATIONS", help="Delays before redeliveries, like 1s,10s,1m.")
+        str, "--backoff", metavar="DURATIONS", help="Delays before redeliveries, like 1s,10s,1m."
     ),
-    "replay_policy": setting(
-        str, choice_option("--replay", choices=ReplayPolicy, help="Speed of delivery (instant).")
-    ),
-    "max_ack_pending": setting(
-        int, count_option("--max-pending", help="Maximum unacknowledged messages (1000).")
-    ),
-    "description": setting(str, option("--description", metavar="TEXT", help="Description.")),
+    "replay_policy": setting(str, "--replay", choices=ReplayPolicy, help="Speed of delivery (instant)."),
+    "max_ack_pending": setting(count, "--max-pending", help="Maximum unacknowledged messages (1000)."),
+    "description": setting(str, "--description", metavar="TEXT", help="Description."),
     "sample_freq": setting(
-        str, option("--sample", metavar="PERCENT", help="Percentage of acknowledgements to sample.")
+        str, "--sample", metavar="PERCENT", help="Percentage of acknowledgements to sample."
     ),
-    "headers_only": setting(bool, option("--headers-only", help="Deliver headers without data.")),
-    "pull": setting(bool, option("--pull", help="Pull consumer; the default without --target.")),
-    "max_waiting": setting(int, count_option("--max-waiting", help="Maximum waiting pulls (512).")),
-    "max_batch": setting(int, count_option("--max-pull-batch", help="Maximum messages per pull.")),
-    "max_expires": setting(float, duration_option("--max-pull-expire", help="Maximum expiry of a pull.")),
-    "max_bytes": setting(int, limit_option("--max-pull-bytes", help="Maximum bytes per pull.")),
+    "headers_only": setting(bool, "--headers-only", help="Deliver headers without data."),
+    "pull": setting(bool, "--pull", help="Pull consumer; the default without --target."),
+    "max_waiting": setting(count, "--max-waiting", help="Maximum waiting pulls (512)."),
+    "max_batch": setting(count, "--max-pull-batch", help="Maximum messages per pull."),
+    "max_expires": setting(duration, "--max-pull-expire", help="Maximum expiry of a pull."),
+    "max_bytes": setting(limit, "--max-pull-bytes", help="Maximum bytes per pull."),
     "deliver_subject": setting(
-        str, option("--target", metavar="SUBJECT", help="Push consumer: deliver to this subject.")
+        str, "--target", metavar="SUBJECT", help="Push consumer: deliver to this subject."
     ),
     "deliver_group": setting(
-        str, option("--deliver-group", metavar="NAME", help="Push: queue group of the subscribers.")
+        str, "--deliver-group", metavar="NAME", help="Push: queue group of the subscribers."
     ),
-    "idle_heartbeat": setting(float, duration_option("--heartbeat", help="Push: interval of heartbeats.")),
+    "idle_heartbeat": setting(duration, "--heartbeat", help="Push: interval of heartbeats."),
     "flow_control": setting(
-        bool, option("--flow-control", help="Push: pause delivery when the client falls behind.")
+        bool, "--flow-control", help="Push: pause delivery when the client falls behind."
     ),
-    "rate_limit_bps": setting(int, count_option("--bps", help="Push: rate limit in bits per second.")),
+    "rate_limit_bps": setting(count, "--bps", help="Push: rate limit in bits per second."),
     "inactive_threshold": setting(
-        float,
-        duration_option("--inactive-threshold", help="Delete the consumer after this long without use."),
+        duration, "--inactive-threshold", help="Delete the consumer after this long without use."
     ),
-    "num_replicas": setting(int, count_option("--replicas", help="Replicas of its state.")),
-    "mem_storage": setting(bool, option("--memory", help="Keep its state in memory.")),
-    "metadata": setting(
-        list[str], option("--metadata", metavar="NAME=VALUE", help="Repeatable NAME=VALUE pairs.")
-    ),
+    "num_replicas": setting(count, "--replicas", help="Replicas of its state."),
+    "mem_storage": setting(bool, "--memory", help="Keep its state in memory."),
+    "metadata": setting(list[str], "--metadata", metavar="NAME=VALUE", help="Repeatable NAME=VALUE pairs."),
 }
 
 
