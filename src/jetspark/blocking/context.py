@@ -16,7 +16,6 @@ from jetspark.blocking.push_subscription import PushSubscription
 from jetspark.blocking.stream import Stream
 from jetspark.jetstream import context as aio
 from jetspark.jetstream.model.consumer import ConsumerConfig
-from jetspark.jetstream.publish.publisher import MAX_BUFFERED_BYTES
 from jetspark.jetstream.push.options import PushKeywords
 
 if TYPE_CHECKING:
@@ -44,23 +43,7 @@ class JetStream(Twin[aio.JetStream]):
 
     publish = calls(aio.JetStream.publish)
     atomic_batch = makes(aio.JetStream.atomic_batch, AtomicBatch)
-
-    def publisher(
-        self,
-        max_pending: int = 4096,
-        *,
-        timeout: float = 30.0,
-        ack_timeout: float = 5.0,
-        max_buffered_bytes: int = MAX_BUFFERED_BYTES,
-    ) -> Publisher:
-        inner = self._bridge.portal.call(
-            self._inner.publisher,
-            max_pending,
-            timeout=timeout,
-            ack_timeout=ack_timeout,
-            max_buffered_bytes=max_buffered_bytes,
-        )
-        return Publisher(self._bridge, inner)
+    publisher = makes(aio.JetStream.publisher, Publisher, in_loop=True)
 
     # --- streams
 

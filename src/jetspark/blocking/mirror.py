@@ -7,6 +7,7 @@ that need threads of their own are written by hand, as are properties, which typ
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -69,12 +70,13 @@ def calls(method: Callable[..., Any], result: Callable[[Bridge, Any], Any] | Non
 
 
 def makes(
-    method: Callable[Concatenate[A, P], R], result: Callable[[Bridge, R], T]
+    method: Callable[Concatenate[A, P], R], result: Callable[[Bridge, R], T], *, in_loop: bool = False
 ) -> Callable[Concatenate[Any, P], T]:
-    """Call a plain method and make a blocking object of what it returns."""
+    """Call a plain method, if needed in the loop, and make a blocking object of what it returns."""
 
     def make(self: Any, /, *args: Any, **kwargs: Any) -> T:
-        return result(self._bridge, method(self._inner, *args, **kwargs))
+        call = functools.partial(method, self._inner, *args, **kwargs)
+        return result(self._bridge, self._bridge.portal.call(call) if in_loop else call())
 
     return twin(method, make)
 

@@ -32,7 +32,7 @@ _FIELD: Final = re.compile(r"\b(?:StreamConfig|ConsumerConfig)\.(\w+)|\b([a-z]+_
 
 
 def setting(kind: Any, *flags: str, **more: Any) -> tuple[Any, None]:
-    """A row of a table: an option that is None unless it was given. `kind` is a type or a parser of a unit."""
+    """A row of a table: an option that is None unless given. `kind` is a type, or a parser of a unit."""
     if kind in _UNITS:
         return Annotated[Any, _UNITS[kind](*flags, **more)], None
     return Annotated[kind | None, (choice_option if "choices" in more else option)(*flags, **more)], None

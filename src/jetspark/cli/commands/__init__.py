@@ -2,7 +2,7 @@
 
 manage    stream/ consumer/    `options.py` in each is the table of the configuration flags
 messages  pub sub dead_letters export/
-logs      ship consume_logs pause resume pipeline demo/
+logs      ship consume_logs pause resume pipeline demo
 operate   events server bench doctor
 
 `main.TREE` lists them, and imports the module of a command by its name when the command runs. Each module or

@@ -158,23 +158,20 @@ async def _fill(run: Run, js: JetStream, subject: str, number: int, size: int, w
 
 
 def _show(run: Run, bench: str, number: int, size: int, seconds: float, **settings: Any) -> None:
-    if run.out.json:
-        run.out.value(
-            {
-                "bench": bench,
-                "messages": number,
-                "size": size,
-                **settings,
-                "seconds": round(seconds, 6),
-                "messages_per_second": round(number / seconds),
-                "bytes_per_second": round(number * size / seconds),
-            }
-        )
-        return
     details = ", ".join(f"{name} {value}" for name, value in settings.items())
-    run.out.text(
+    bytes_per_second = round(number * size / seconds)
+    run.out.result(
+        {
+            "bench": bench,
+            "messages": number,
+            "size": size,
+            **settings,
+            "seconds": round(seconds, 6),
+            "messages_per_second": round(number / seconds),
+            "bytes_per_second": bytes_per_second,
+        },
         f"{bench}: {show_count(number)} messages of {show_bytes(size)}, {details}, in {seconds:.2f} s: "
-        f"{show_rate(number, seconds)} messages/s, {show_bytes(round(number * size / seconds))}/s"
+        f"{show_rate(number, seconds)} messages/s, {show_bytes(bytes_per_second)}/s",
     )
 
 

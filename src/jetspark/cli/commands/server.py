@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -58,16 +58,15 @@ async def run_server(
 
     It listens on 127.0.0.1 only; every user of this machine can connect.
     """
-    options: dict[str, Any] = {
-        "port": port,
-        "store_dir": store_dir,
-        "name": name,
-        "domain": domain,
-        "jetstream": jetstream,
-        "monitor": monitor,
-        "max_payload": max_payload,
-    }
-    server = embedded.Server(**options)
+    server = embedded.Server(
+        port=port,
+        store_dir=store_dir,
+        name=name,
+        domain=domain,
+        jetstream=jetstream,
+        monitor=monitor,
+        max_payload=max_payload,
+    )
     try:
         async with server:
             _show(run, server, kept=store_dir is not None)
@@ -129,8 +128,5 @@ def _reason(error: ServerStartError, port: int) -> str:
 def _hint(error: ServerStartError) -> str | None:
     if "address already in use" in str(error):
         return "Use another --port; 0 is any free port"
-    return (
-        f"The binary is {os.environ['JETSPARK_NATS_SERVER']}"
-        if os.environ.get("JETSPARK_NATS_SERVER")
-        else None
-    )
+    binary = os.environ.get("JETSPARK_NATS_SERVER")
+    return f"The binary is {binary}" if binary else None

@@ -41,7 +41,7 @@ def to_json(value: object) -> Any:
             }
             return fields | to_json(getattr(value, "extra", {}))
         case Headers():
-            return _header_lists(value)
+            return dict(value.multi_items())
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case enum.Enum():
@@ -56,17 +56,13 @@ def to_json(value: object) -> Any:
             return value
 
 
-def _header_lists(headers: Headers) -> dict[str, list[str]]:
-    """Names with all their values."""
-    return dict(headers.multi_items())
-
-
-def _data_fields(data: bytes) -> dict[str, str | None]:
-    """`data` and `data_base64`, one of them null."""
+def _content(message: StoredMessage | Msg) -> dict[str, Any]:
+    """The headers with all their values, and the data."""
+    headers = dict(message.headers.multi_items())
     try:
-        return {"data": data.decode(), "data_base64": None}
+        return {"headers": headers, "data": message.data.decode(), "data_base64": None}
     except UnicodeDecodeError:
-        return {"data": None, "data_base64": base64.b64encode(data).decode()}
+        return {"headers": headers, "data": None, "data_base64": base64.b64encode(message.data).decode()}
 
 
 def stored_json(message: StoredMessage) -> dict[str, Any]:
@@ -76,8 +72,7 @@ def stored_json(message: StoredMessage) -> dict[str, Any]:
         "sequence": message.sequence,
         "subject": message.subject,
         "timestamp": to_json(message.timestamp),
-        "headers": _header_lists(message.headers),
-        **_data_fields(message.data),
+        **_content(message),
     }
 
 
@@ -89,8 +84,7 @@ def delivered_json(message: JetStreamMsg) -> dict[str, Any]:
         "sequence": metadata.sequence.stream,
         "subject": message.subject,
         "timestamp": to_json(metadata.timestamp),
-        "headers": _header_lists(message.headers),
-        **_data_fields(message.data),
+        **_content(message),
         "consumer": metadata.consumer,
         "consumer_sequence": metadata.sequence.consumer,
         "num_delivered": metadata.num_delivered,
@@ -100,9 +94,4 @@ def delivered_json(message: JetStreamMsg) -> dict[str, Any]:
 
 def received_json(message: Msg) -> dict[str, Any]:
     """A message received by a Core NATS subscription."""
-    return {
-        "subject": message.subject,
-        "reply": message.reply or None,
-        "headers": _header_lists(message.headers),
-        **_data_fields(message.data),
-    }
+    return {"subject": message.subject, "reply": message.reply or None, **_content(message)}

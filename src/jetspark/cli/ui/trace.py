@@ -9,23 +9,10 @@ from typing import Final
 
 import msgspec
 
+from jetspark import wire
 from jetspark.cli.ui.escape import escape_line
 from jetspark.core.transport import Transport
 from jetspark.errors import RemoteProtocolError
-from jetspark.wire import (
-    AnyFrame,
-    ConnectFrame,
-    ErrFrame,
-    InfoFrame,
-    MsgFrame,
-    OkFrame,
-    Parser,
-    PingFrame,
-    PongFrame,
-    PubFrame,
-    SubFrame,
-    UnsubFrame,
-)
 
 __all__ = ["show_protocol"]
 
@@ -48,8 +35,8 @@ class _Tracer:
     """Prints the frames of one transport."""
 
     def __init__(self) -> None:
-        self._sent = Parser(peer="client")
-        self._received = Parser(peer="server")
+        self._sent = wire.Parser(peer="client")
+        self._received = wire.Parser(peer="server")
 
     def __call__(self, sent: bool, data: bytes) -> None:
         try:
@@ -65,32 +52,32 @@ def _write(direction: str, line: str) -> None:
     sys.stderr.write(f"{direction} {escape_line(line)}\n")
 
 
-def _describe(frame: AnyFrame) -> str:
+def _describe(frame: wire.AnyFrame) -> str:
     match frame:
-        case MsgFrame():
+        case wire.MsgFrame():
             return _message(f"MSG {_text(frame.subject)} {_text(frame.sid)}", frame)
-        case PubFrame():
+        case wire.PubFrame():
             return _message(f"PUB {_text(frame.subject)}", frame)
-        case SubFrame():
+        case wire.SubFrame():
             queue = f" {_text(frame.queue)}" if frame.queue else ""
             return f"SUB {_text(frame.subject)}{queue} {_text(frame.sid)}"
-        case UnsubFrame():
+        case wire.UnsubFrame():
             return f"UNSUB {_text(frame.sid)}" + (f" {frame.max_msgs}" if frame.max_msgs else "")
-        case InfoFrame():
+        case wire.InfoFrame():
             return f"INFO {_text(frame.json)}"
-        case ConnectFrame():
+        case wire.ConnectFrame():
             return f"CONNECT {_masked(frame.json)}"
-        case ErrFrame():
+        case wire.ErrFrame():
             return f"-ERR {frame.message!r}"
-        case PingFrame():
+        case wire.PingFrame():
             return "PING"
-        case PongFrame():
+        case wire.PongFrame():
             return "PONG"
-        case OkFrame():
+        case wire.OkFrame():
             return "+OK"
 
 
-def _message(start: str, frame: MsgFrame | PubFrame) -> str:
+def _message(start: str, frame: wire.MsgFrame | wire.PubFrame) -> str:
     reply = f" {_text(frame.reply)}" if frame.reply else ""
     header = f" {_text(frame.header)}" if frame.header else ""
     cut = "..." if len(frame.data) > _SHOWN else ""

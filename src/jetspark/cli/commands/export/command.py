@@ -123,22 +123,19 @@ async def export(
         seconds = time.perf_counter() - began
     if path is None:
         return
-    if run.out.json:
-        run.out.value(
-            {
-                "stream": stream,
-                "file": str(path),
-                "format": chosen,
-                "messages": number,
-                "bytes": size,
-                "file_bytes": path.stat().st_size,
-                "seconds": round(seconds, 3),
-            }
-        )
-        return
-    run.out.text(
+    file_bytes = path.stat().st_size
+    run.out.result(
+        {
+            "stream": stream,
+            "file": str(path),
+            "format": chosen,
+            "messages": number,
+            "bytes": size,
+            "file_bytes": file_bytes,
+            "seconds": round(seconds, 3),
+        },
         f"Exported {show_count(number)} messages of {stream}, {show_bytes(size)}, to {path} "
-        f"({show_bytes(path.stat().st_size)}) in {seconds:.1f} s: {show_rate(number, seconds)} rows/s"
+        f"({show_bytes(file_bytes)}) in {seconds:.1f} s: {show_rate(number, seconds)} rows/s",
     )
 
 

@@ -7,14 +7,7 @@ from typing import Any, Final
 from jetspark.cli.args.parameters import comma_separated, metadata
 from jetspark.cli.args.table import Options, setting
 from jetspark.cli.args.units import count, duration, limit
-from jetspark.jetstream.model.stream import (
-    DiscardPolicy,
-    Placement,
-    RetentionPolicy,
-    StorageType,
-    StoreCompression,
-    StreamSource,
-)
+from jetspark.jetstream.model import stream as model
 
 __all__ = ["OPTIONS", "RETENTIONS", "fields"]
 
@@ -27,15 +20,17 @@ OPTIONS: Final[Options] = {
         list[str], "--subjects", metavar="SUBJECT", help="Subjects to store; repeatable, or with commas."
     ),
     "description": setting(str, "--description", metavar="TEXT", help="Description."),
-    "storage": setting(str, "--storage", choices=StorageType, help="Where messages are kept (file)."),
+    "storage": setting(str, "--storage", choices=model.StorageType, help="Where messages are kept (file)."),
     "retention": setting(
         str,
         "--retention",
-        choices=RetentionPolicy,
+        choices=model.RetentionPolicy,
         synonyms=RETENTIONS,
         help="When messages are deleted (limits).",
     ),
-    "discard": setting(str, "--discard", choices=DiscardPolicy, help="Messages a full stream drops (old)."),
+    "discard": setting(
+        str, "--discard", choices=model.DiscardPolicy, help="Messages a full stream drops (old)."
+    ),
     "max_msgs": setting(count, "--max-msgs", help="Maximum number of messages; -1 is no limit."),
     "max_msgs_per_subject": setting(
         count, "--max-msgs-per-subject", help="Maximum number of messages per subject."
@@ -48,7 +43,7 @@ OPTIONS: Final[Options] = {
     "ack": setting(bool, "--ack/--no-ack", help="Acknowledge published messages (yes)."),
     "duplicate_window": setting(duration, "--dupe-window", help="How long message ids are remembered (2m)."),
     "compression": setting(
-        str, "--compression", choices=StoreCompression, help="Compression on disk (none)."
+        str, "--compression", choices=model.StoreCompression, help="Compression on disk (none)."
     ),
     "first_seq": setting(count, "--first-sequence", help="Sequence of the first message."),
     "allow_direct": setting(
@@ -77,12 +72,12 @@ def fields(given: dict[str, Any]) -> dict[str, Any]:
     if "ack" in found:
         found["no_ack"] = not found.pop("ack")
     if "mirror" in found:
-        found["mirror"] = StreamSource(name=found["mirror"])
+        found["mirror"] = model.StreamSource(name=found["mirror"])
     if "sources" in found:
-        found["sources"] = [StreamSource(name=name) for name in comma_separated(found["sources"])]
+        found["sources"] = [model.StreamSource(name=name) for name in comma_separated(found["sources"])]
     if "metadata" in found:
         found["metadata"] = metadata(found["metadata"])
     cluster, tags = found.pop("cluster", None), comma_separated(found.pop("tags", None))
     if cluster or tags:
-        found["placement"] = Placement(cluster=cluster, tags=tags)
+        found["placement"] = model.Placement(cluster=cluster, tags=tags)
     return found

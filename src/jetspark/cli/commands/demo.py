@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 import typer
 
 from jetspark.cli.args.parameters import choice_option, duration_option, option
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.commands.demo.view import DemoView
 from jetspark.cli.ui.failure import Failure, require
+from jetspark.cli.ui.output import Output
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
     from jetspark.logs.demo.counts import LineCounts
     from jetspark.logs.demo.hosts import LogSource
-    from jetspark.logs.demo.pipeline import Pipeline
+    from jetspark.logs.demo.pipeline import Pipeline, Sample
 
 app = single()
 
@@ -29,6 +30,10 @@ app = single()
 _INTERVAL: Final = 0.25
 #: Seconds to wait for the first batch, and for the last one after the hosts stop.
 _TIMEOUT: Final = 300.0
+#: Seconds between two lines without a terminal.
+_EVERY: Final = 5.0
+#: Seconds over which the rate is computed.
+_SPAN: Final = 5.0
 #: Lines after which a host rotates its log.
 _ROTATE: Final = 3000
 
@@ -98,7 +103,7 @@ def demo(
     try:
         with (
             Pipeline(place, sources, format=format or "combined") as pipeline,
-            DemoView(run.out, pipeline) as view,
+            _View(run.out, pipeline) as view,
         ):
             _watch(pipeline, view, 0.0 if files else seconds or 20.0, kill=kill)
             counts = _count(pipeline, simulated=not files)
@@ -121,7 +126,7 @@ def _place(directory: Path | None) -> Path:
     return directory.absolute()
 
 
-def _watch(pipeline: Pipeline, view: DemoView, seconds: float, *, kill: bool) -> None:
+def _watch(pipeline: Pipeline, view: _View, seconds: float, *, kill: bool) -> None:
     """Run for `seconds` once Spark works, killing it half-way. Then wait until every line is processed."""
     deadline = time.monotonic() + _TIMEOUT
     while not view.show(pipeline.sample()).processed:
@@ -138,7 +143,7 @@ def _watch(pipeline: Pipeline, view: DemoView, seconds: float, *, kill: bool) ->
     view.note("Spark counts the lines")
 
 
-def _run_for(seconds: float, pipeline: Pipeline, view: DemoView) -> None:
+def _run_for(seconds: float, pipeline: Pipeline, view: _View) -> None:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         view.show(pipeline.sample())
@@ -190,3 +195,71 @@ def _show(run: Run, counts: LineCounts, pipeline: Pipeline) -> None:
 
 def _counts(pairs: Sequence[tuple[object, int]]) -> str | None:
     return ", ".join(f"{name} {show_count(count)}" for name, count in pairs) or None
+
+
+class _View:
+    """Samples and notes: a live table on a terminal, elsewhere a line every few seconds. Not with --json."""
+
+    def __init__(self, out: Output, pipeline: Pipeline) -> None:
+        self._out = out
+        self._pipeline = pipeline
+        self._live: Any = None
+        self._note = "the hosts write, the agents ship, Spark starts"
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        if sys.stdout.isatty() and not self._out.json:
+            from rich.live import Live  # noqa: PLC0415 - loaded when something is shown
+
+            self._live = Live(self._table(), transient=True)
+            self._live.start()
+        else:
+            self.note(self._note)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def note(self, text: str) -> None:
+        """Show what happens now."""
+        self._note = text
+        if self._live is not None:
+            self._live.update(self._table())
+        else:
+            self._print(text)
+
+    def show(self, sample: Sample) -> Sample:
+        """Show a sample, and return it."""
+        if self._live is not None:
+            self._live.update(self._table())
+        elif sample.seconds >= self._next:
+            self._next = sample.seconds + _EVERY
+            values = "  ".join(f"{name} {value}" for name, value in self._values())
+            self._print(values)
+        return sample
+
+    def _print(self, text: str) -> None:
+        if not self._out.json:
+            self._out.text(f"{self._pipeline.last.seconds:5.1f} s  {text}")
+
+    def _values(self) -> list[tuple[str, str]]:
+        samples = self._pipeline.samples
+        now = self._pipeline.last
+        back = next((each for each in reversed(samples) if now.seconds - each.seconds >= _SPAN), now)
+        rate = (now.processed - back.processed) / max(now.seconds - back.seconds, 1e-6)
+        counts = {name: getattr(now, name) for name in ("written", "shipped", "stored", "processed", "lag")}
+        return [
+            *((name, show_count(count)) for name, count in counts.items()),
+            ("dead letters", show_count(now.dead_letters)),
+            ("rows/s", show_count(max(round(rate), 0))),
+        ]
+
+    def _table(self) -> Any:
+        from rich.table import Table  # noqa: PLC0415
+
+        table = Table(title="jetspark demo", caption=self._note, min_width=70)
+        for name, _ in self._values():
+            table.add_column(name, justify="right")
+        table.add_row(*(value for _, value in self._values()))
+        return table
