@@ -11,8 +11,10 @@ import difflib
 import enum
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from jetspark.core.options import ConnectOptions
@@ -36,7 +38,6 @@ class Use(enum.Flag):
 
 #: The names of the uses in Spark's API.
 _API_NAMES: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "write and writeStream"}
-
 
 #: `earliest`, `latest`, or sequences by stream.
 PositionOption: TypeAlias = str | tuple[tuple[str, int], ...]
@@ -332,20 +333,5 @@ def _check_bounds(options: SourceOptions) -> None:
 
 def stream_matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a stream has one of these names, or matches one of these patterns with `*`."""
-    return any(_matches(name, pattern) for pattern in patterns)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    first, *rest = pattern.split("*")
-    if not rest:
-        return name == pattern
-    if not name.startswith(first):
-        return False
-    position = len(first)
-    *middle, last = rest
-    for part in middle:
-        found = name.find(part, position)
-        if found < 0:
-            return False
-        position = found + len(part)
-    return len(name) - position >= len(last) and name.endswith(last)
+    # Only `*` is special here; fnmatch knows `?` and `[` too.
+    return any(fnmatchcase(name, re.sub(r"([?\[])", r"[\1]", pattern)) for pattern in patterns)

@@ -71,7 +71,7 @@ class WatchedFiles:
             before = len(found.keys() - known)
             for pattern in self._patterns:
                 for path in glob.iglob(pattern, recursive=True, include_hidden=True):
-                    if not self._is_excluded(path):
+                    if not self._excluded.match(os.path.basename(path)):
                         self._find(path, found, known)
             if len(found.keys() - known) == before:
                 break
@@ -125,9 +125,6 @@ class WatchedFiles:
     def close(self) -> None:
         for file in list(self.files.values()):
             self.drop(file)
-
-    def _is_excluded(self, path: str) -> bool:
-        return self._excluded.match(os.path.basename(path)) is not None
 
     def _cannot_read(self, path: str, error: OSError) -> None:
         if path not in self._refused:

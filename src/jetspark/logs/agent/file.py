@@ -116,17 +116,9 @@ class TailedFile:
         """The same inode from its start, with other ids. Takes over the descriptor."""
         at = self.position
         fd, self._fd = self._fd, -1
-        file = TailedFile(
-            fd,
-            FilePosition(
-                path=at.path,
-                device=at.device,
-                inode=at.inode,
-                origin=at.origin,
-                generation=at.generation + 1,
-                seen=time.time(),
-            ),
-        )
+        position = FilePosition(path=at.path, device=at.device, inode=at.inode, origin=at.origin)
+        position.generation, position.seen = at.generation + 1, time.time()
+        file = TailedFile(fd, position)
         file.left = self.left
         return file
 

@@ -37,13 +37,11 @@ class ShipOptions:
     patterns: Sequence[str] = ()
     #: Glob patterns of file names to skip.
     exclude: Sequence[str] = COMPRESSED
-    #: Name of this host.
     host: str = dataclasses.field(default_factory=socket.gethostname)
     #: The first part of subjects: `<prefix>.<partition>.<host>`.
     prefix: str = "logs"
     #: The number of partitions. A hash of its name assigns a host to one of them.
     partitions: int = 16
-    #: The position file.
     positions: Path = dataclasses.field(default_factory=default_positions)
     #: Begin at the end of files that exist at the start and have no position.
     from_end: bool = False

@@ -59,7 +59,6 @@ FORGOTTEN_AFTER: Final = 3600.0
 #: Seconds without a report after which an agent counts as dead.
 SILENT_AFTER: Final = 10.0
 
-
 #: With a time zone.
 _Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 

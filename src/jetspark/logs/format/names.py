@@ -13,9 +13,8 @@ from typing import Final
 __all__ = ["digest", "file_name", "header_text", "partition_of", "subject_token"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NOT_IN_TOKEN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FILE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
-_NOT_IN_FILE: Final = re.compile(r"[^A-Za-z0-9_-]")
+_REPLACED: Final = re.compile(r"[^A-Za-z0-9_-]")
 #: Readable characters to keep of a replaced name.
 _READABLE: Final = 40
 # C0, DEL, C1; line separators; marks that change the text direction; invalid UTF-8.
@@ -33,16 +32,16 @@ def digest(text: str, length: int = 12) -> str:
 
 def subject_token(name: str) -> str:
     """The name as one token of a subject: itself if it is `[A-Za-z0-9_-]{1,64}`, else with a digest."""
-    if _TOKEN.fullmatch(name):
-        return name
-    return f"{_NOT_IN_TOKEN.sub('_', name)[:_READABLE]}-{digest(name)}"
+    return name if _TOKEN.fullmatch(name) else _with_digest(name)
 
 
 def file_name(name: str) -> str:
     """The name as a file name: itself if it is `[A-Za-z0-9._-]{1,128}` without a leading dot."""
-    if _FILE.fullmatch(name):
-        return name
-    return f"{_NOT_IN_FILE.sub('_', name)[:_READABLE]}-{digest(name)}"
+    return name if _FILE.fullmatch(name) else _with_digest(name)
+
+
+def _with_digest(name: str) -> str:
+    return f"{_REPLACED.sub('_', name)[:_READABLE]}-{digest(name)}"
 
 
 def header_text(name: str) -> str:

@@ -33,14 +33,9 @@ def read_lines(messages: DataFrame, *, compressed: bool) -> tuple[DataFrame, Col
     if compressed:
         frame, reason = _decompressed(messages), "invalid compressed data"
     else:
-        frame = _not_compressed(messages)
+        frame = messages.withColumns({"_plain": F.col("data"), "_undecoded": _encoding().isNotNull()})
         reason = "the line is compressed, and source.compressed is not set"
     return _with_meta(frame), F.when(F.col("_undecoded"), F.lit(reason))
-
-
-def _not_compressed(messages: DataFrame) -> DataFrame:
-    encoded = F.coalesce(_encoding().isNotNull(), F.lit(False))
-    return messages.withColumn("_plain", F.col("data")).withColumn("_undecoded", encoded)
 
 
 def _encoding() -> Column:
