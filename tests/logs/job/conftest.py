@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jetspark.logs.job.session import apply_conf
+from jetspark.logs.job.session import SQL_CONF
 from tests.logs.job.support import Pipes
 from tests.spark.conftest import bench, spark
 from tests.spark.support import Bench
@@ -19,7 +19,8 @@ __all__ = ["bench", "spark"]
 def session(spark: SparkSession) -> SparkSession:
     """A session that behaves as that of a job."""
     own = spark.newSession()
-    apply_conf(own)
+    for key, value in SQL_CONF.items():
+        own.conf.set(key, value)
     return own
 
 

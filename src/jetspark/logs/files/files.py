@@ -16,19 +16,15 @@ from typing import Final, NamedTuple
 
 from jetspark.logs.format.names import file_name
 
-__all__ = ["Appended", "LogFiles", "is_full"]
+__all__ = ["Appended", "LogFiles"]
 
+#: Errors that may pass when space is freed: disk, quota or file size limit.
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: The number of paths to cache. There may be any number of hosts.
 _REMEMBERED: Final = 10_000
 #: Bytes at the end of a file in which to search for the last complete line.
 _LOOK_BACK: Final = 1024 * 1024
 _MODE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-
-
-def is_full(error: OSError) -> bool:
-    """Whether the error may pass when space is freed: disk, quota or file size limit."""
-    return error.errno in _FULL
 
 
 class Appended(NamedTuple):
@@ -93,7 +89,7 @@ class LogFiles:
                 while written < len(data):
                     written += os.write(fd, data[written:])
             except OSError as error:
-                if not is_full(error):
+                if error.errno not in _FULL:
                     os.ftruncate(fd, before)
                     raise
                 full = error
@@ -105,7 +101,7 @@ class LogFiles:
                 os.fsync(fd)
             except OSError as error:
                 os.ftruncate(fd, before)
-                if not is_full(error):
+                if error.errno not in _FULL:
                     raise
                 whole, size, full = 0, 0, error
         finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -179,20 +179,17 @@ def _check_time(config: Config, where: Where) -> None:
 
 def _check_columns(config: Config, where: Where) -> None:
     taken = {"time", "date", "batch", *META}
-    groups: Sequence[tuple[str, Mapping[str, object]]] = (
-        ("parse.fields", dict.fromkeys(config.line_columns)),
-        ("columns", config.columns),
-    )
-    for section, names in groups:
-        for name in names:
-            key: tuple[str, ...] = (*section.split("."), name)
-            if section == "parse.fields" and config.parse.pattern:
-                key = ("parse", "pattern")
-            if _NAME.fullmatch(name) is None:
-                raise where.error(key, f"{name!r} must be letters, digits and _, and begin with a letter")
-            if name.lower() in taken:
-                raise where.error(key, f"there is already a column {name}", "Choose another name")
-            taken.add(name.lower())
+    has_pattern = bool(config.parse.pattern)
+    keys = [
+        ("parse", "pattern") if has_pattern else ("parse", "fields", name) for name in config.line_columns
+    ]
+    keys += [("columns", name) for name in config.columns]
+    for name, key in zip((*config.line_columns, *config.columns), keys, strict=True):
+        if _NAME.fullmatch(name) is None:
+            raise where.error(key, f"{name!r} must be letters, digits and _, and begin with a letter")
+        if name.lower() in taken:
+            raise where.error(key, f"there is already a column {name}", "Choose another name")
+        taken.add(name.lower())
 
 
 def _check_counts(config: Config, where: Where) -> None:

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
 
-__all__ = ["apply_conf", "start_session", "stop_session"]
+__all__ = ["SQL_CONF", "start_session", "stop_session"]
 
 #: Required by a job. Without ANSI mode, an expression that fails on a line is null, not an error.
-_SQL: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+SQL_CONF: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
 _STATIC: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -41,7 +41,7 @@ def start_session(config: Config, log: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # It prints Java stack traces for invalid SQL, which the job reports in one line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    conf = {**_STATIC, **_SQL, **(_DEEP if config.parse.format == "regex" else {})}
+    conf = {**_STATIC, **SQL_CONF, **(_DEEP if config.parse.format == "regex" else {})}
     if config.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _use_package()
@@ -57,12 +57,6 @@ def stop_session(spark: SparkSession) -> None:
     """Stop Spark, even if its process has ended."""
     with contextlib.suppress(*SPARK_ERRORS):
         spark.stop()
-
-
-def apply_conf(spark: SparkSession) -> None:
-    """Configure an existing session like one from `start_session`."""
-    for key, value in _SQL.items():
-        spark.conf.set(key, value)
 
 
 def _use_package() -> None:

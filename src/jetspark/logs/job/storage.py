@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -27,20 +28,14 @@ class Storage:
         file = self._at(name)
         if not self._files.exists(file):
             return None
-        stream = self._files.open(file)
-        try:
+        with closing(self._files.open(file)) as stream:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
 
     def write(self, name: str, text: str) -> None:
         """Create a file. It appears complete, or not at all."""
         new = self._at(f"{name}.new")
-        stream = self._files.create(new, True)
-        try:
+        with closing(self._files.create(new, True)) as stream:
             stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
         if not self._files.rename(new, self._at(name)):
             raise OSError(f"cannot write {self._at(name)}")
 
