@@ -20,11 +20,15 @@ _LEVEL: Final = 6
 
 
 def compressor(encoding: str) -> Callable[[bytes], bytes]:
-    """A function that compresses with one of `ENCODINGS`. Raises `UsageError` if it is not available."""
+    """A function that compresses with this encoding. Raises `UsageError` if it is not available."""
     if encoding == "gzip":
         # Without the time, so that the same line always gives the same bytes.
         return lambda data: gzip.compress(data, _LEVEL, mtime=0)
-    return cast("Callable[[bytes], bytes]", _zstd().compress)
+    if encoding == "zstd":
+        return cast("Callable[[bytes], bytes]", _zstd().compress)
+    raise UsageError(
+        f"compress must be one of {', '.join(ENCODINGS)}, not {encoding!r}", hint="Omit it for no compression"
+    )
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:

@@ -56,10 +56,7 @@ _HEADER_BYTES: Final = 16 * 1024
 
 
 class Agent:
-    """Ships lines until `stop`. Call `run` once.
-
-    `report` gets messages for the operator, such as a truncated file or a stream that rejects lines.
-    """
+    """Ships lines until `stop`. Call `run` once; `report` gets messages for the operator."""
 
     def __init__(self, js: JetStream, options: ShipOptions, report: Callable[[str], None]) -> None:
         self._js = js

@@ -84,10 +84,7 @@ class TailedFile:
         return data[len(self.tail) :]
 
     def take_fingerprint(self, *, final: bool = False) -> bool:
-        """Take the digest of the first line if it is complete, or of its part if `final`.
-
-        Returns whether there is a digest. Ids of lines need it.
-        """
+        """Take the digest of the first line, or of its part if `final`. Returns whether there is one."""
         at = self.position
         if not at.head:
             first = os.pread(self._fd, LEAST_LINE, 0)

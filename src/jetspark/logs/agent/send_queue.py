@@ -89,10 +89,7 @@ class SendQueue:
     async def send(
         self, lines: Sequence[Line], messages: Sequence[Outgoing], file: TailedFile | None, data: bytes
     ) -> None:
-        """Send lines as messages, with `data` as their bytes in `file`. Waits while the queue is full.
-
-        Raises `PublishError` and others if the stream rejected a message.
-        """
+        """Send lines, whose bytes in `file` are `data`. Waits for room in the queue. Raises like `check`."""
         self._sending = True
         try:
             if self._careful:

@@ -197,9 +197,8 @@ async def read_state(js: JetStream) -> ControlState:
             if report is not None:
                 agents.append(msgspec.structs.replace(report, heard=message.timestamp))
         elif message.subject.startswith(f"{_CONSUMERS}."):
-            consumers.append(
-                await _consumer_state(js, message.subject.removeprefix(f"{_CONSUMERS}.").split("."))
-            )
+            names = message.subject.removeprefix(f"{_CONSUMERS}.").split(".")
+            consumers.append(await _consumer_state(js, names))
     return ControlState(await read_switch(stream), sorted(agents, key=lambda agent: agent.name), consumers)
 
 

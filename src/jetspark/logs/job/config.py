@@ -99,10 +99,7 @@ class SinkWriter:
     """Writes the batches of one run. Writing a batch again must not add rows."""
 
     def prepare(self, spark: SparkSession, owner: str | None) -> None:
-        """Called before the queries start. `owner` is the id of the checkpoint, or None before its first run.
-
-        Raises `UsageError`.
-        """
+        """Called before the queries start, with the id of a used checkpoint. Raises `UsageError`."""
 
     def limit(self, rows: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Set `_reason` on rows that the sink cannot take because of the values in `columns`."""

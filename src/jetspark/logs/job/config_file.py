@@ -33,11 +33,7 @@ _TYPES: Final = ("string", "int", "bigint", "double", "boolean", "timestamp")
 def read_config(
     path: Path, *, servers: str | None = None, default_servers: str | None = None
 ) -> tuple[Config, Where]:
-    """Read and check a file.
-
-    `servers` replace the ones in the file; `default_servers` are used if the file names none. Raises
-    `UsageError`, with line and key.
-    """
+    """Read and check a file. `servers` replace its own; `default_servers` are used if it names none."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -179,10 +175,8 @@ def _check_time(config: Config, where: Where) -> None:
 
 def _check_columns(config: Config, where: Where) -> None:
     taken = {"time", "date", "batch", *META}
-    has_pattern = bool(config.parse.pattern)
-    keys = [
-        ("parse", "pattern") if has_pattern else ("parse", "fields", name) for name in config.line_columns
-    ]
+    pattern = config.parse.pattern
+    keys = [("parse", "pattern") if pattern else ("parse", "fields", name) for name in config.line_columns]
     keys += [("columns", name) for name in config.columns]
     for name, key in zip((*config.line_columns, *config.columns), keys, strict=True):
         if _NAME.fullmatch(name) is None:

@@ -103,10 +103,7 @@ class Job:
         return lock_checkpoint(self._config, self._where)
 
     def start(self, outputs: Outputs, *, once: bool = False) -> dict[str, StreamingQuery]:
-        """Start the queries; by name. With `once`, they end at the end of the streams.
-
-        Raises `UsageError`, and `Error` if Spark rejects a query.
-        """
+        """Start the queries, by name; `once`: up to the end of the streams. Raises `UsageError`, `Error`."""
         with spark_explained():
             outputs.sink.prepare(self._spark, self._writer.id())
             if self._config.counts is None:
@@ -168,9 +165,8 @@ class Job:
 
     def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
         is_bad = F.col("_reason").isNotNull()
-        found = {
-            row["bad"]: row["count"] for row in batch.frame.groupBy(is_bad.alias("bad")).count().collect()
-        }
+        counts = batch.frame.groupBy(is_bad.alias("bad")).count().collect()
+        found = {row["bad"]: row["count"] for row in counts}
         result = BatchResult(found.get(False, 0), found.get(True, 0))
         if result.dead_letters:
             self._publish_dead_letters(batch._replace(frame=batch.frame.where(is_bad)), outputs)

@@ -44,10 +44,7 @@ class TargetStreams:
         self._subjects[subject] = stream
 
     async def find(self, subject: str, place: str = "option subject") -> None:
-        """Find the stream of a subject. Raises `UsageError` if there is none, or not the right one.
-
-        `place` is where the subject came from, for messages.
-        """
+        """Find the stream of a subject from `place`. Raises `UsageError` if it is missing or a wrong one."""
         names = await stream_names(self._js.api, subject)
         wanted = self._options.stream[0] if self._options.stream else None
         if not names:

@@ -85,9 +85,8 @@ def _logfmt(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
 
 def _regex(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
     fits = F.octet_length("_line") <= _MAX_FOR_PATTERNS
-    made = _matched(
-        frame.withColumn("_short", F.when(fits, F.col("_line"))), "_short", config.pattern, "_text_"
-    )
+    short = frame.withColumn("_short", F.when(fits, F.col("_line")))
+    made = _matched(short, "_short", config.pattern, "_text_")
     bad = F.when(~fits, F.lit("the line is too long for parse.pattern")).when(
         ~F.col("_text_"), F.lit("parse.pattern does not match")
     )
