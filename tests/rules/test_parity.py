@@ -62,10 +62,10 @@ DIFFERENCES: dict[str, dict[type, str]] = {
     },
     _RECEIVER: {
         subscription.Subscription: (
-            "cancel closed deliver disconnected end join publish_refused reconnected remaining"
+            "cancel closed deliver disconnected join publish_refused reconnected remaining"
         ),
         push.PushSubscription: (
-            "cancel closed deliver disconnected end join publish_refused reconnected remaining"
+            "cancel closed deliver disconnected join publish_refused reconnected remaining"
         ),
         advisories.Advisories: "end take",
     },

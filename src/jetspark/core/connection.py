@@ -11,24 +11,18 @@ import secrets
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, Self
 
+from jetspark import errors
 from jetspark.core.events import Event, Listener
 from jetspark.core.headers import COMMON, header_block
 from jetspark.core.link import Link, State
 from jetspark.core.message import Msg, as_bytes, too_large
-from jetspark.core.options import ConnectOptions
+from jetspark.core.options import ConnectOptions, check_count
 from jetspark.core.request import Requests
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
 from jetspark.core.session import Session
 from jetspark.core.subscription import Callback, Subscription
-from jetspark.errors import (
-    ConnectionDraining,
-    ConnectionLost,
-    Error,
-    HeadersNotSupported,
-    Timeout,
-    UsageError,
-)
+from jetspark.errors import Error
 from jetspark.wire import encode
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_filter, check_queue, check_subject
@@ -187,13 +181,13 @@ class Connection:
         if type(data) is not bytes:
             data = as_bytes(data)
         if type(subject) is not str:
-            raise UsageError(f"subject must be a str, not {type(subject).__name__}")
+            raise errors.UsageError(f"subject must be a str, not {type(subject).__name__}")
         encoded = check_subject(subject)
         encoded_reply = check_subject(reply, "reply") if reply else b""
         block = header_block(headers)
         if block:
             if not self._link.info.headers:
-                raise HeadersNotSupported("the server does not support headers")
+                raise errors.HeadersNotSupported("the server does not support headers")
             size = len(block) + len(data)
             frame = encode.hpub(encoded, encoded_reply, block, data)
         else:
@@ -222,11 +216,11 @@ class Connection:
         """
         self._raise_if_ending()
         if max_msgs is not None:
-            _check_count("max_msgs", max_msgs)
-        _check_count("pending_msgs_limit", pending_msgs_limit)
-        _check_count("pending_bytes_limit", pending_bytes_limit)
+            check_count("max_msgs", max_msgs)
+        check_count("pending_msgs_limit", pending_msgs_limit)
+        check_count("pending_bytes_limit", pending_bytes_limit)
         if callback is not None and not callable(callback):
-            raise UsageError(f"callback must be a function, not {type(callback).__name__}")
+            raise errors.UsageError(f"callback must be a function, not {type(callback).__name__}")
         subscription = Subscription(
             self,
             self.session.new_sid(),
@@ -258,13 +252,7 @@ class Connection:
             self._requests = Requests(self, self.session.new_sid(), self.new_inbox())
             self.session.add(self._requests)
         seconds = self.options.request_timeout if timeout is None else timeout
-        reply, token, answer = self._requests.open(subject)
-        try:
-            self.publish(subject, data, reply=reply, headers=headers)
-        except BaseException:
-            self._requests.abandon(token)
-            raise
-        return await self._requests.wait(subject, token, answer, seconds)
+        return await self._requests.ask(subject, data, headers, seconds)
 
     def new_inbox(self) -> str:
         """A unique subject under `inbox_prefix`."""
@@ -300,9 +288,7 @@ class Connection:
         self._draining = True
         deadline = self._loop.time() + self.options.drain_timeout
         try:
-            subscriptions = {
-                receiver for receiver in self.session.receivers if isinstance(receiver, Subscription)
-            }
+            subscriptions = {each for each in self.session.receivers if isinstance(each, Subscription)}
             await self.drain_subscriptions(subscriptions | self.callbacks, deadline)
             await asyncio.gather(*(last() for last in list(self.at_drain)))
             self._publishing = self._plain = False
@@ -310,7 +296,7 @@ class Connection:
                 try:
                     await self.flush(deadline - self._loop.time())
                     break
-                except ConnectionLost:
+                except errors.ConnectionLost:
                     continue  # The queue is written after the reconnect.
         finally:
             await self.close()
@@ -322,15 +308,15 @@ class Connection:
         try:
             if self.session.attached:
                 await self.session.flush(deadline - self._loop.time())
-        except ConnectionLost:
+        except errors.ConnectionLost:
             pass  # Then nothing is in flight any more.
         finally:
             for subscription in subscriptions:
                 self.session.forget(subscription)
-                subscription.end()
+                subscription.closed(None)
         for subscription in subscriptions:
             if not await subscription.join(max(deadline - self._loop.time(), 0.0)):
-                raise Timeout(
+                raise errors.Timeout(
                     f"the callback of {subscription.subject!r} did not finish within the drain timeout",
                     hint="Raise drain_timeout",
                 )
@@ -372,10 +358,5 @@ class Connection:
 
     def _refusal(self) -> Error:
         if self._draining and not self.closed:
-            return ConnectionDraining("the connection is draining")
+            return errors.ConnectionDraining("the connection is draining")
         return self._link.closed_error()
-
-
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")

@@ -11,6 +11,7 @@ import ssl
 
 import msgspec
 
+from jetspark import errors
 from jetspark._version import __version__
 from jetspark.core.auth import auth_fields
 from jetspark.core.options import ConnectOptions
@@ -18,16 +19,6 @@ from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
 from jetspark.core.tls import needs_tls, tls_context, tls_hostname
 from jetspark.core.transport import Transport
-from jetspark.errors import (
-    AuthorizationError,
-    ConnectionError,
-    Error,
-    PermissionsViolation,
-    RemoteProtocolError,
-    ServerError,
-    Timeout,
-    TLSError,
-)
 from jetspark.wire import ErrFrame, InfoFrame, OkFrame, PingFrame, PongFrame, encode
 
 __all__ = ["handshake", "server_error"]
@@ -48,7 +39,7 @@ async def handshake(server: PoolServer, options: ConnectOptions) -> tuple[Transp
             return transport, await _greet(transport, server, options, deadline)
     except BaseException as error:
         if transport is not None:
-            transport.fail(error if isinstance(error, Exception) else ConnectionError("given up"))
+            transport.fail(error if isinstance(error, Exception) else errors.ConnectionError("given up"))
         explained = _explain(error, server, options)
         if explained is error:
             raise
@@ -56,17 +47,14 @@ async def handshake(server: PoolServer, options: ConnectOptions) -> tuple[Transp
 
 
 async def _dial(server: PoolServer, options: ConnectOptions) -> Transport:
-    loop = asyncio.get_running_loop()
-    if not options.tls_handshake_first:
-        _, transport = await loop.create_connection(Transport, server.host, server.port)
-        return transport
-    _, transport = await loop.create_connection(
+    first = options.tls_handshake_first
+    _, transport = await asyncio.get_running_loop().create_connection(
         Transport,
         server.host,
         server.port,
-        ssl=tls_context(options),
-        server_hostname=tls_hostname(options, server),
-        ssl_handshake_timeout=options.connect_timeout,
+        ssl=tls_context(options) if first else None,
+        server_hostname=tls_hostname(options, server) if first else None,
+        ssl_handshake_timeout=options.connect_timeout if first else None,
     )
     return transport
 
@@ -78,7 +66,7 @@ async def _greet(
     if isinstance(frame, ErrFrame):
         raise server_error(frame.message)
     if not isinstance(frame, InfoFrame):
-        raise RemoteProtocolError(
+        raise errors.RemoteProtocolError(
             "the server did not start with INFO", hint="Is this the port of a NATS server?"
         )
     info = ServerInfo.parse(frame.json)
@@ -113,38 +101,38 @@ async def _greet(
             case OkFrame() | PongFrame():
                 pass  # Accepted and closed: the next frame, or the loss, gives the reason.
             case _:
-                raise RemoteProtocolError("the server sent messages before it accepted the connection")
+                raise errors.RemoteProtocolError("the server sent messages before it accepted the connection")
 
 
-def server_error(message: str) -> ServerError:
+def server_error(message: str) -> errors.ServerError:
     """The exception for the text of an -ERR."""
     lower = message.lower()
     if lower.startswith("permissions violation"):
-        return PermissionsViolation(message, hint="The user needs this subject in its permissions")
+        return errors.PermissionsViolation(message, hint="The user needs this subject in its permissions")
     if lower.startswith(_AUTH_ERRORS):
-        return AuthorizationError(
+        return errors.AuthorizationError(
             f"the server refused the credentials: {message}",
             hint="Check user and password, token, nkey or credentials file",
         )
-    return ServerError(f"the server reports: {message}")
+    return errors.ServerError(f"the server reports: {message}")
 
 
 def _explain(error: BaseException, server: PoolServer, options: ConnectOptions) -> BaseException:
     """Convert an error to a jetspark error that names the server."""
     where = server.address
-    if isinstance(error, TimeoutError) and not isinstance(error, Error):
-        return Timeout(f"{where} did not answer within {options.connect_timeout} s")
-    if isinstance(error, Error) or not isinstance(error, Exception):
+    if isinstance(error, TimeoutError) and not isinstance(error, errors.Error):
+        return errors.Timeout(f"{where} did not answer within {options.connect_timeout} s")
+    if isinstance(error, errors.Error) or not isinstance(error, Exception):
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
-        return TLSError(
+        return errors.TLSError(
             f"the certificate of {where} is not accepted: {error.verify_message}",
             hint="Check tls_ca_file, tls_hostname and the certificate's validity",
         )
     if isinstance(error, ssl.SSLError):
-        return TLSError(f"TLS with {where} failed: {error.reason or error}")
+        return errors.TLSError(f"TLS with {where} failed: {error.reason or error}")
     if isinstance(error, OSError):
         # asyncio replaces the reason of the system with the address.
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
-        return ConnectionError(f"cannot connect to {where}: {reason}")
+        return errors.ConnectionError(f"cannot connect to {where}: {reason}")
     return error

@@ -18,6 +18,7 @@ import random
 import re
 from typing import Final
 
+from jetspark import errors
 from jetspark.core.events import Event, Events
 from jetspark.core.handshake import handshake, server_error
 from jetspark.core.options import ConnectOptions
@@ -27,17 +28,6 @@ from jetspark.core.servers import PoolServer, ServerPool
 from jetspark.core.session import Session
 from jetspark.core.signal import Signal
 from jetspark.core.transport import Transport
-from jetspark.errors import (
-    AuthorizationError,
-    ConnectionClosed,
-    ConnectionLost,
-    Error,
-    MaxPayloadError,
-    NoServersError,
-    PermissionsViolation,
-    Timeout,
-    UsageError,
-)
 from jetspark.wire import ErrFrame, InfoFrame
 
 __all__ = ["Link", "State"]
@@ -68,7 +58,7 @@ class Link:
         self._reconnecting: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         # The last -ERR, and when: the reason if the server closes the connection now.
-        self._last_err: tuple[Error | None, float] = None, 0.0
+        self._last_err: tuple[errors.Error | None, float] = None, 0.0
         self.pool = ServerPool(
             servers,
             wait=options.reconnect_wait,
@@ -89,7 +79,7 @@ class Link:
         self.server: PoolServer | None = None
         self.info = ServerInfo()
         #: The error that last broke or closed the link, or that no call could raise.
-        self.error: Error | None = None
+        self.error: errors.Error | None = None
         self.reconnects = 0
 
     async def open(self) -> None:
@@ -100,32 +90,32 @@ class Link:
         """
         if self._options.shuffle_servers:
             self.pool.shuffle(random.random)
-        errors: list[Error] = []
+        failures: list[errors.Error] = []
         servers = list(self.pool)
         for server in servers:
             server.last_attempt = self._loop.time()
             try:
                 transport, info = await handshake(server, self._options)
-            except Error as error:
-                errors.append(error)
-                if isinstance(error, UsageError):
+            except errors.Error as error:
+                failures.append(error)
+                if isinstance(error, errors.UsageError):
                     break
                 continue
             self._establish(server, transport, info, reconnected=False)
             return
         self.state = State.CLOSED
-        for failure in errors:
-            if len(errors) == 1 or isinstance(failure, AuthorizationError | UsageError):
+        for failure in failures:
+            if len(failures) == 1 or isinstance(failure, errors.AuthorizationError | errors.UsageError):
                 raise failure
         reasons = (
             str(error) if server.address in str(error) else f"{server.address}: {error}"
-            for server, error in zip(servers, errors, strict=True)
+            for server, error in zip(servers, failures, strict=True)
         )
-        raise NoServersError(
+        raise errors.NoServersError(
             f"no server could be reached: {'; '.join(reasons)}", hint="Is nats-server running there?"
         )
 
-    async def close(self, error: Error | None) -> bool:
+    async def close(self, error: errors.Error | None) -> bool:
         """Enter CLOSED; `error` is the reason, None when the user closes. False when already closed."""
         if self.state is State.CLOSED:
             return False
@@ -136,7 +126,9 @@ class Link:
         for task in tasks:
             task.cancel()
         transport = self.session.transport
-        self.session.close(error or ConnectionClosed("the connection was closed"), failed=error is not None)
+        self.session.close(
+            error or errors.ConnectionClosed("the connection was closed"), failed=error is not None
+        )
         if error is not None:
             logger.error("the connection is closed: %s", error)
         self.changed.wake()
@@ -154,19 +146,19 @@ class Link:
             if self.state is State.CLOSED:
                 raise self.closed_error()
             if not await self.changed.wait(deadline - self._loop.time()):
-                raise Timeout(f"the connection was not restored within {timeout} s")
+                raise errors.Timeout(f"the connection was not restored within {timeout} s")
 
-    def closed_error(self) -> Error:
+    def closed_error(self) -> errors.Error:
         """The error of calls on a closed connection, with the reason as its cause."""
-        error = ConnectionClosed("the connection is closed")
+        error = errors.ConnectionClosed("the connection is closed")
         error.__cause__ = self.error
         return error
 
     def report(self, error: Exception, event: Event = Event.ERROR) -> None:
         """Report an error that no call can raise: log it, and call the listeners of `event`."""
-        if isinstance(error, Error):
+        if isinstance(error, errors.Error):
             self.error = error
-        logger.warning("%s", error, exc_info=None if isinstance(error, Error) else error)
+        logger.warning("%s", error, exc_info=None if isinstance(error, errors.Error) else error)
         self.events.emit(event, error)
 
     # --- connecting and disconnecting
@@ -188,7 +180,7 @@ class Link:
         dropped = self.session.outbox.drop_larger(max_payload)
         if dropped:
             self.report(
-                MaxPayloadError(
+                errors.MaxPayloadError(
                     f"{dropped} messages that waited for the reconnect were dropped: "
                     f"the new server accepts at most {max_payload} bytes"
                 )
@@ -208,14 +200,14 @@ class Link:
         self.changed.wake()
         self._reconnecting = asyncio.create_task(self._reconnect(), name="jetspark-reconnect")
 
-    def _explain(self, cause: Exception | None) -> Error:
+    def _explain(self, cause: Exception | None) -> errors.Error:
         err, when = self._last_err
         self._last_err = None, 0.0
-        if isinstance(cause, Error):
+        if isinstance(cause, errors.Error):
             return cause
         if err is not None and self._loop.time() - when < _ERR_EXPLAINS:
             return err
-        return ConnectionLost(f"the connection broke: {cause or 'the server closed it'}")
+        return errors.ConnectionLost(f"the connection broke: {cause or 'the server closed it'}")
 
     async def _reconnect(self) -> None:
         if self._options.max_reconnect_attempts == 0:
@@ -224,7 +216,7 @@ class Link:
         while True:
             choice = self.pool.next(self._loop.time(), random.random())
             if choice is None:
-                await self.close(NoServersError(f"gave up reconnecting; last error: {self.error}"))
+                await self.close(errors.NoServersError(f"gave up reconnecting; last error: {self.error}"))
                 return
             server, delay = choice
             await asyncio.sleep(delay)
@@ -244,12 +236,12 @@ class Link:
     async def _gave_up(self, server: PoolServer, error: Exception) -> bool:
         """Count a failed attempt. The same authorization error twice in a row is final."""
         self.pool.failed(server)
-        if not isinstance(error, Error):
+        if not isinstance(error, errors.Error):
             self.report(error)  # A function that returns credentials failed.
             return False
         self.error = error
         logger.info("reconnecting: %s", error)
-        if not isinstance(error, AuthorizationError):
+        if not isinstance(error, errors.AuthorizationError):
             return False
         if server.auth_error == str(error):
             await self.close(error)
@@ -262,7 +254,7 @@ class Link:
     def _on_info(self, frame: InfoFrame) -> None:
         try:
             info = ServerInfo.parse(frame.json)
-        except Error as error:
+        except errors.Error as error:
             self.report(error)
         else:
             self._take_info(info)
@@ -284,14 +276,14 @@ class Link:
         if transport is not None:
             try:
                 await self.session.leave(self._options.connect_timeout)
-            except Error:
+            except errors.Error:
                 pass  # The server is left anyway.
-            transport.fail(ConnectionLost("the server is in lame-duck mode: moving to another"))
+            transport.fail(errors.ConnectionLost("the server is in lame-duck mode: moving to another"))
         self._moving = None
 
     def _on_err(self, frame: ErrFrame) -> None:
         error = server_error(frame.message)
-        if isinstance(error, PermissionsViolation):
+        if isinstance(error, errors.PermissionsViolation):
             found = _VIOLATION.search(frame.message)
             if found is not None:
                 self.session.refuse(found[1].lower(), found[2], error)

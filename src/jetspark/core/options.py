@@ -16,7 +16,7 @@ from jetspark.core.events import Event, Listener
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_subject
 
-__all__ = ["ConnectOptions", "Path", "Secret"]
+__all__ = ["ConnectOptions", "Path", "Secret", "check_count"]
 
 Secret: TypeAlias = str | Callable[[], str]
 Path: TypeAlias = str | os.PathLike[str]
@@ -143,13 +143,15 @@ class ConnectOptions:
         return bool(self.tls or self.tls_ca_file or self.tls_cert_file or self.tls_handshake_first)
 
 
-def _check_number(option: str, value: object, *, above: int, whole: bool = False) -> None:
+def _check_number(option: str, value: float, *, above: int, whole: bool = False) -> None:
     kinds: tuple[type, ...] = (int,) if whole else (int, float)
-    # `not (value > above)` also refuses NaN.
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not (value > above and isinstance(value, kinds))
-    ):
+    # `not value > above` also refuses NaN.
+    if isinstance(value, bool) or not isinstance(value, kinds) or not value > above:
         kind = "a whole number" if whole else "seconds"
         raise UsageError(f"{option} must be {kind} greater than {above}, not {value!r}")
+
+
+def check_count(option: str, value: object, *, least: int = 1) -> None:
+    """Raise `UsageError` unless `value` is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")

@@ -11,7 +11,7 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.wire import MsgFrame
-from jetspark.wire.headers import NO_RESPONDERS
+from jetspark.wire.headers import NO_RESPONDERS, HeadersLike
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -31,25 +31,20 @@ class Requests(Receiver):
         #: Whether no more answers can arrive: the inbox is not permitted, or the connection closed.
         self.ended = False
 
-    def open(self, subject: str) -> tuple[str, bytes, asyncio.Future[Msg]]:
-        """Prepare a request: its reply subject, its token, and the future of the answer."""
+    async def ask(self, subject: str, data: bytes, headers: HeadersLike | None, timeout: float) -> Msg:
+        """Publish a request and return its answer. Raises what `Connection.request` raises."""
+        loop = asyncio.get_running_loop()
         token = b"%d" % next(self._tokens)
-        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Msg] = loop.create_future()
+        timer = loop.call_later(max(timeout, 0.0), _expire, future, subject, timeout)
         self._waiting[token] = (subject, future)
-        return f"{self.prefix}.{token.decode()}", token, future
-
-    async def wait(self, subject: str, token: bytes, future: asyncio.Future[Msg], timeout: float) -> Msg:
-        """The answer, or `Timeout`, `NoResponders`, `ConnectionLost`, `ConnectionClosed`."""
-        timer = asyncio.get_running_loop().call_later(max(timeout, 0.0), _expire, future, subject, timeout)
         try:
+            reply = f"{self.prefix}.{token.decode()}"
+            self._connection.publish(subject, data, reply=reply, headers=headers)
             return await future
         finally:
             timer.cancel()
             self._waiting.pop(token, None)
-
-    def abandon(self, token: bytes) -> None:
-        """The request was not sent."""
-        self._waiting.pop(token, None)
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Hand each answer to its request, and drop answers to requests that ended."""

@@ -133,7 +133,9 @@ class ServerPool:
         """Note that a connection to `server` is established."""
         server.failures = 0
         server.auth_error = None
-        self._move_last(server)
+        if server in self._servers:
+            self._servers.remove(server)
+            self._servers.append(server)
 
     def failed(self, server: PoolServer) -> None:
         """Count a failed attempt; after `max_attempts` in a row the server is removed (-1: never)."""
@@ -170,11 +172,6 @@ class ServerPool:
             known.add(address)
             fresh.append(address)
         return fresh
-
-    def _move_last(self, server: PoolServer) -> None:
-        if server in self._servers:
-            self._servers.remove(server)
-            self._servers.append(server)
 
 
 def _is_ip(host: str) -> bool:

@@ -11,7 +11,6 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable
-from itertools import groupby
 from operator import attrgetter
 from typing import cast
 
@@ -68,14 +67,9 @@ class Session:
     ) -> None:
         """Continue on `transport`: restore the subscriptions, then write the waiting frames."""
         self.transport = transport
-        restored = []
-        for receiver in list(self._receivers.values()):
-            restored.append(encode.sub(receiver.subject_filter, receiver.queue_group, receiver.sid))
-            remaining = receiver.remaining()
-            if remaining is not None:
-                restored.append(encode.unsub(receiver.sid, remaining))
+        restored = b"".join(map(_subscribe, self.receivers))
         if restored:
-            transport.write(b"".join(restored))
+            transport.write(restored)
         transport.on_writable = self.outbox.flush  # type: ignore[method-assign]
         self.outbox.attach(transport)
         self._ping_timer = self._loop.call_later(self._ping_interval, self._ping)
@@ -132,11 +126,7 @@ class Session:
         """Subscribe. The receiver is restored after every reconnect until it is removed."""
         self._receivers[receiver.sid] = receiver
         if self.transport is not None:
-            frame = encode.sub(receiver.subject_filter, receiver.queue_group, receiver.sid)
-            remaining = receiver.remaining()
-            if remaining is not None:
-                frame += encode.unsub(receiver.sid, remaining)
-            self.outbox.write_control(frame)
+            self.outbox.write_control(_subscribe(receiver))
 
     def forget(self, receiver: Receiver) -> None:
         """Remove a receiver without telling the server, which has ended the subscription or was told."""
@@ -160,7 +150,7 @@ class Session:
 
     def receive(self, frames: list[AnyFrame]) -> None:
         """Dispatch the frames of one read: each receiver is called once per run of its messages."""
-        for sid, run in groupby(frames, _sid):
+        for sid, run in itertools.groupby(frames, _sid):
             if sid is None:
                 for frame in run:
                     self._control(frame)
@@ -239,6 +229,12 @@ class Session:
             await waiter
         finally:
             timer.cancel()
+
+
+def _subscribe(receiver: Receiver) -> bytes:
+    frame = encode.sub(receiver.subject_filter, receiver.queue_group, receiver.sid)
+    remaining = receiver.remaining()
+    return frame if remaining is None else frame + encode.unsub(receiver.sid, remaining)
 
 
 def _expire(waiter: asyncio.Future[None], timeout: float) -> None:

@@ -231,10 +231,6 @@ class Subscription(Receiver):
         """How many messages are still wanted; None without a limit."""
         return None if self._max_msgs is None else self._max_msgs - self._received
 
-    def end(self) -> None:
-        """Everything has arrived: readers get the buffered messages, then the end."""
-        self._close(None)
-
     def closed(self, error: Error | None) -> None:
         """No more messages can arrive: readers get the buffered ones, then `error` or the end."""
         self._close(error)

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
 from jetspark.core.headers import header_block
 from jetspark.core.message import as_bytes, too_large
 from jetspark.core.server_info import Feature
-from jetspark.errors import (
-    BatchPublishError,
-    ConnectionLost,
-    Error,
-    Timeout,
-    UsageError,
-)
+from jetspark.errors import BatchPublishError, ConnectionLost, Error, Timeout, UsageError
 from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
 from jetspark.jetstream.publish.attempts import is_temporary_refusal, repeat_for
 from jetspark.jetstream.publish.headers import Expectations, check_seconds, compose_headers
@@ -141,47 +135,36 @@ class AtomicBatch:
         """One attempt, with an id of its own: the server may still have a part of the one before."""
         self._finishing = False
         batch_id = secrets.token_urlsafe(16)
-        if len(self._messages) > 1:
+        size = len(self._messages)
+        if size > 1:
+            late = f"the stream of {self._messages[0].subject!r} did not answer"
             hint = "Nothing of the batch is stored"
-            try:
-                answer = await self._request(self._messages[0], batch_id, 1)
-            except Timeout as error:
-                subject = self._messages[0].subject
-                raise Timeout(
-                    f"the stream of {subject!r} did not answer within {self._timeout} s", hint=hint
-                ) from error
-            except ConnectionLost as error:
-                raise ConnectionLost("the connection broke at the start of a batch", hint=hint) from error
+            answer = await self._request(batch_id, 1, late, "at the start of a batch", hint)
             if answer:
                 raise _stored_singly(parse_pub_ack(answer))
         for number, message in enumerate(self._messages[1:-1], start=2):
             headers = _numbered(message, batch_id, number)
             await self._api.connection.publish(message.subject, message.data, headers=headers)
-        return await self._finish(batch_id)
-
-    async def _finish(self, batch_id: str) -> PubAck:
         self._finishing = True
-        size = len(self._messages)
+        late, broken = "the batch was not acknowledged", "before the batch was acknowledged"
         hint = "Whether it is stored is unknown. Publish it again only if its messages have ids"
-        try:
-            ack = parse_pub_ack(await self._request(self._messages[-1], batch_id, size, last=True))
-        except Timeout as error:
-            raise Timeout(f"the batch was not acknowledged within {self._timeout} s", hint=hint) from error
-        except ConnectionLost as error:
-            raise ConnectionLost(
-                "the connection broke before the batch was acknowledged", hint=hint
-            ) from error
+        ack = parse_pub_ack(await self._request(batch_id, size, late, broken, hint))
         if ack.batch_id != batch_id or ack.batch_size != size:
             raise _stored_singly(ack)
         return ack
 
-    async def _request(self, message: _Message, batch_id: str, number: int, *, last: bool = False) -> bytes:
-        answer = await self._api.connection.request(
-            message.subject,
-            message.data,
-            headers=_numbered(message, batch_id, number, last=last),
-            timeout=self._timeout,
-        )
+    async def _request(self, batch_id: str, number: int, late: str, broken: str, hint: str) -> bytes:
+        """The answer to a message; `late` and `broken` are the texts of `Timeout` and `ConnectionLost`."""
+        message = self._messages[number - 1]
+        headers = _numbered(message, batch_id, number, last=number == len(self._messages))
+        try:
+            answer = await self._api.connection.request(
+                message.subject, message.data, headers=headers, timeout=self._timeout
+            )
+        except Timeout as error:
+            raise Timeout(f"{late} within {self._timeout} s", hint=hint) from error
+        except ConnectionLost as error:
+            raise ConnectionLost(f"the connection broke {broken}", hint=hint) from error
         return answer.data
 
     def _may_repeat(self, error: Error) -> bool:

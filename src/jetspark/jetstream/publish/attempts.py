@@ -10,14 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from jetspark.errors import (
-    ConnectionLost,
-    Error,
-    JetStreamNotEnabled,
-    NoResponders,
-    NoStreamForSubject,
-    Timeout,
-)
+from jetspark import errors
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.model.requests import PubAck, StreamListRequest
 from jetspark.jetstream.retry import Backoff
@@ -26,26 +19,26 @@ if TYPE_CHECKING:
     from jetspark.core.connection import Connection
     from jetspark.jetstream.api import API
 
-__all__ = ["find_permanent_reason", "is_temporary_refusal", "no_leader", "repeat_for"]
+__all__ = ["find_permanent_reason", "is_temporary_refusal", "no_acknowledgement", "no_leader", "repeat_for"]
 
 #: Seconds that the API may take to answer which streams store a subject, and until it is asked again.
 _API_TIMEOUT: Final = 2.0
 _ASK_AGAIN: Final = 0.25
 
 
-def is_temporary_refusal(error: Error) -> bool:
+def is_temporary_refusal(error: errors.Error) -> bool:
     """Whether the message is not stored, and the next attempt may succeed: an election, a busy server.
 
     The class decides, not the instance: a full stream answers with code 503 too, and stays full.
     """
-    return type(error).transient and not isinstance(error, Timeout | ConnectionLost)
+    return type(error).transient and not isinstance(error, errors.Timeout | errors.ConnectionLost)
 
 
 async def repeat_for(
     api: API,
     subject: str,
     attempt: Callable[[], Awaitable[PubAck]],
-    may_repeat: Callable[[Error], bool],
+    may_repeat: Callable[[errors.Error], bool],
     seconds: float,
 ) -> PubAck:
     """The result of `attempt`, repeated for `seconds` after errors for which `may_repeat` is true.
@@ -58,11 +51,11 @@ async def repeat_for(
         await _connected(api.connection, max(backoff.left, api.timeout))
         try:
             return await attempt()
-        except Error as error:
+        except errors.Error as error:
             if not may_repeat(error):
                 raise
-            failure = no_leader(subject, seconds) if isinstance(error, NoResponders) else error
-        if isinstance(failure, NoResponders) and seconds and not asked:
+            failure = no_leader(subject, seconds) if isinstance(error, errors.NoResponders) else error
+        if isinstance(failure, errors.NoResponders) and seconds and not asked:
             asked = True
             reason = await find_permanent_reason(api, subject)
             if reason is not None:
@@ -78,11 +71,11 @@ async def _connected(connection: Connection, timeout: float) -> None:
     while not connection.connected:
         try:
             await connection.flush(deadline - loop.time())
-        except ConnectionLost:
+        except errors.ConnectionLost:
             pass
 
 
-async def find_permanent_reason(api: API, subject: str) -> Error | None:
+async def find_permanent_reason(api: API, subject: str) -> errors.Error | None:
     """Why no stream answered, if that is permanent: no stream for the subject, no JetStream. Else None.
 
     A server that has just started may not know its streams yet, so it is asked twice.
@@ -91,22 +84,30 @@ async def find_permanent_reason(api: API, subject: str) -> Error | None:
         try:
             request = StreamListRequest(subject=subject)
             answer = await api.call(endpoints.STREAM_NAMES, request, timeout=min(api.timeout, _API_TIMEOUT))
-        except JetStreamNotEnabled as error:
+        except errors.JetStreamNotEnabled as error:
             return error
-        except Error:
+        except errors.Error:
             return None
         if answer.get("streams"):
             return None
         await asyncio.sleep(wait)
-    return NoStreamForSubject(
+    return errors.NoStreamForSubject(
         f"no stream stores the subject {subject!r}",
         hint="Create one with js.create_stream(...), or check the subject, `domain` and the account",
     )
 
 
-def no_leader(subject: str, seconds: float) -> NoResponders:
+def no_leader(subject: str, seconds: float) -> errors.NoResponders:
     """The error for a message that no server took, though a stream may exist."""
-    return NoResponders(
+    return errors.NoResponders(
         f"no stream took the message on {subject!r} within {seconds} s",
         hint="Its stream has no leader, or there is no stream for the subject",
+    )
+
+
+def no_acknowledgement(subject: str, seconds: float, hint: str) -> errors.Timeout:
+    """The error for a message that may be stored or not."""
+    return errors.Timeout(
+        f"no acknowledgement of the message on {subject!r} within {seconds} s",
+        hint=f"Whether it is stored is unknown; {hint}",
     )

@@ -17,23 +17,19 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from jetspark import errors
 from jetspark.core.headers import header_block
 from jetspark.core.message import too_large
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
-from jetspark.errors import (
-    ConnectionClosed,
-    Error,
-    NoResponders,
-    NoStreamForSubject,
-    PublishError,
-    Timeout,
-    WrongLastMsgId,
-    WrongLastSequence,
-)
 from jetspark.jetstream.model.requests import parse_pub_ack
 from jetspark.jetstream.publish.ack_window import AckFuture, AckWindow, Message
-from jetspark.jetstream.publish.attempts import find_permanent_reason, is_temporary_refusal, no_leader
+from jetspark.jetstream.publish.attempts import (
+    find_permanent_reason,
+    is_temporary_refusal,
+    no_acknowledgement,
+    no_leader,
+)
 from jetspark.jetstream.publish.headers import stored_before_headers
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, encode
@@ -76,10 +72,10 @@ class InFlight(Receiver):
         self._answered = 0
         self._answered_at = 0.0
         #: Why a message was last refused temporarily.
-        self._obstacle: Error | None = None
+        self._obstacle: errors.Error | None = None
         #: How many failures were not raised by `raise_failures` yet, and the first of them.
         self._unreported = 0
-        self._first_failure: Error | None = None
+        self._first_failure: errors.Error | None = None
         #: The number of the message that failed first among those; 0 without any.
         self.first_failed = 0
         #: The lowest number of all failed messages; 0 without any.
@@ -95,7 +91,7 @@ class InFlight(Receiver):
         #: Whether new messages are sent.
         self.open = True
         #: Why no message is accepted any more.
-        self.ended: Error | None = None
+        self.ended: errors.Error | None = None
         self.published = 0
         self.acked = 0
         self.duplicates = 0
@@ -125,7 +121,7 @@ class InFlight(Receiver):
         if self._timer is None:
             self._timer = self._loop.call_later(min(window.ack_timeout, self._timeout), self._expire)
 
-    def reject(self, subject: str, future: AckFuture, error: Error) -> None:
+    def reject(self, subject: str, future: AckFuture, error: errors.Error) -> None:
         """Fail message number `published + 1`, which another thread accepted and which cannot be sent."""
         self.published += 1
         self._fail(Message(self.published, subject, None, b"", future, 0.0, 0.0), error)
@@ -146,18 +142,18 @@ class InFlight(Receiver):
         number, self.first_failed = self.first_failed, 0
         if first is not None:
             what = "1 message was" if count == 1 else f"{count} messages were"
-            raise PublishError(
+            raise errors.PublishError(
                 f"{what} not acknowledged, the first because: {first.args[0]}",
                 failed=count,
                 first=number,
                 hint=first.hint,
             ) from first
 
-    def end(self, error: Error | None) -> None:
+    def end(self, error: errors.Error | None) -> None:
         """Release the inbox and fail all unsettled messages with `error`; None when the user closes."""
         if self.ended is not None:
             return
-        self.ended = error or ConnectionClosed("the publisher is closed")
+        self.ended = error or errors.ConnectionClosed("the publisher is closed")
         self.open = False
         self._session.unsubscribe(self)
         self._session.forget(self)
@@ -167,13 +163,8 @@ class InFlight(Receiver):
             self._recovery.cancel()
         self._to_write, self._to_write_bytes = [], 0
         for message in self.window.clear():
-            self._fail(
-                message,
-                error
-                or ConnectionClosed(
-                    f"the publisher was closed before the message on {message.subject!r} was acknowledged"
-                ),
-            )
+            text = f"the publisher was closed before the message on {message.subject!r} was acknowledged"
+            self._fail(message, error or errors.ConnectionClosed(text))
         self._changed.wake()
 
     # --- for the session
@@ -190,7 +181,7 @@ class InFlight(Receiver):
                 continue  # It was repeated, and another attempt was answered before.
             try:
                 ack = parse_pub_ack(frame.data)
-            except Error as error:
+            except errors.Error as error:
                 no_responders = frame.header.startswith(NO_RESPONDERS)
                 refusal = no_leader(message.subject, self._timeout) if no_responders else error
                 if self._refused(message, refusal):
@@ -226,7 +217,7 @@ class InFlight(Receiver):
         self._connected = True
         self._changed.wake()
 
-    def publish_refused(self, subject: str, error: Error) -> None:
+    def publish_refused(self, subject: str, error: errors.Error) -> None:
         """Messages to `subject` will get no answer: fail them."""
         sent = self.window.sent
         for token in [token for token, message in sent.items() if message.subject == subject]:
@@ -236,9 +227,9 @@ class InFlight(Receiver):
         self._pump()
         self._changed.wake()
 
-    def closed(self, error: Error | None) -> None:
+    def closed(self, error: errors.Error | None) -> None:
         """The connection is closed, or the inbox is not permitted: no acknowledgement can arrive."""
-        self.end(error or ConnectionClosed("the connection was closed"))
+        self.end(error or errors.ConnectionClosed("the connection was closed"))
 
     # --- sending
 
@@ -292,19 +283,19 @@ class InFlight(Receiver):
 
     # --- outcomes
 
-    def _refused(self, message: Message, error: Error) -> bool:
+    def _refused(self, message: Message, error: errors.Error) -> bool:
         """Handle a refusal. True if the message was sent again, as a question."""
         if is_temporary_refusal(error):
             self._obstacle = error
             self.window.retry.append(message)
             return False
         self._answered = message.number
-        if message.refusal is None and message.unknown and isinstance(error, WrongLastSequence):
+        if message.refusal is None and message.unknown and isinstance(error, errors.WrongLastSequence):
             # An earlier attempt may have been stored, and this one refused because of that.
             message.refusal = error.with_traceback(None)  # A traceback would refer to the message.
             self._ask_whether_stored(message)
             return True
-        if message.refusal is not None and isinstance(error, WrongLastMsgId):
+        if message.refusal is not None and isinstance(error, errors.WrongLastMsgId):
             error = message.refusal
         self._fail(message, error)
         return False
@@ -319,7 +310,7 @@ class InFlight(Receiver):
     def _id_of(self, message: Message) -> str:
         return message.msg_id or f"{self.id_prefix}{message.number}"
 
-    def _fail(self, message: Message, error: Error) -> None:
+    def _fail(self, message: Message, error: errors.Error) -> None:
         error = error.with_traceback(None)  # A traceback would keep the whole read alive.
         self.failed += 1
         self._unreported += 1
@@ -335,11 +326,8 @@ class InFlight(Receiver):
         now = self._loop.time()
         late, lost = self.window.expire(now, answered_at=self._answered_at, answered=self._answered)
         for message in late:
-            error = Timeout(
-                f"no acknowledgement of the message on {message.subject!r} within {self._timeout} s",
-                hint=f"Whether it is stored is unknown; its id is {self._id_of(message)!r}",
-            )
-            self._fail(message, error)
+            hint = f"its id is {self._id_of(message)!r}"
+            self._fail(message, no_acknowledgement(message.subject, self._timeout, hint))
         if lost:
             self._hold()
         self._pump()
@@ -373,7 +361,7 @@ class InFlight(Receiver):
                 break
             if self._obstacle is None:
                 continue  # No answer at all, or the connection broke.
-            if isinstance(self._obstacle, NoResponders):
+            if isinstance(self._obstacle, errors.NoResponders):
                 reason = await find_permanent_reason(self._api, probe.subject)
                 if reason is not None:
                     self._give_up(probe.subject, reason)
@@ -388,9 +376,9 @@ class InFlight(Receiver):
         for message in self.window.remove(lambda message: message.size > max_payload):
             self._fail(message, too_large(message.size, max_payload))
 
-    def _give_up(self, subject: str, reason: Error) -> None:
+    def _give_up(self, subject: str, reason: errors.Error) -> None:
         """Fail the messages to `subject`, or all of them if the reason concerns all."""
-        everything = not isinstance(reason, NoStreamForSubject)
+        everything = not isinstance(reason, errors.NoStreamForSubject)
         for message in self.window.remove(lambda message: everything or message.subject == subject):
             self._fail(message, reason)
         self._changed.wake()

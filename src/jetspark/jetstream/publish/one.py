@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from jetspark.errors import ConnectionLost, Error, Timeout, WrongLastMsgId, WrongLastSequence
 from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
-from jetspark.jetstream.publish.attempts import is_temporary_refusal, repeat_for
+from jetspark.jetstream.publish.attempts import is_temporary_refusal, no_acknowledgement, repeat_for
 from jetspark.jetstream.publish.headers import (
     MSG_ID,
     Expectations,
@@ -64,7 +64,9 @@ async def publish(
             return parse_pub_ack(answer.data)
         except Timeout as error:
             unknown = True
-            raise _no_acknowledgement(subject, attempt_timeout, has_id) from error
+            safe = "Publishing it again with the same msg_id is safe"
+            hint = f"the server's disk may be full. {safe if has_id else 'A msg_id makes repeating safe'}"
+            raise no_acknowledgement(subject, attempt_timeout, hint) from error
         except ConnectionLost as error:
             unknown = True
             if has_id:
@@ -82,14 +84,6 @@ async def publish(
         return is_temporary_refusal(error) or (has_id and isinstance(error, Timeout | ConnectionLost))
 
     return await repeat_for(api, subject, attempt, may_repeat, retry_for)
-
-
-def _no_acknowledgement(subject: str, seconds: float, has_id: bool) -> Timeout:
-    again = "Publishing it again with the same msg_id is safe" if has_id else "A msg_id makes repeating safe"
-    return Timeout(
-        f"no acknowledgement of the message on {subject!r} within {seconds} s",
-        hint=f"Whether it is stored is unknown; the server's disk may be full. {again}",
-    )
 
 
 async def _stored_before(

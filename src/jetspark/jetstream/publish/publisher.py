@@ -15,16 +15,10 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
+from jetspark import errors
 from jetspark.core.headers import block_pieces, header_block
 from jetspark.core.message import as_bytes, too_large
-from jetspark.errors import (
-    ConnectionClosed,
-    ConnectionDraining,
-    Error,
-    HeadersNotSupported,
-    Timeout,
-    UsageError,
-)
+from jetspark.core.options import check_count
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.ack_window import AckWindow
 from jetspark.jetstream.publish.headers import MSG_ID, Expectations, check_seconds, compose_headers
@@ -67,13 +61,13 @@ class Publisher:
     ) -> None:
         check_seconds("timeout", timeout)
         check_seconds("ack_timeout", ack_timeout)
-        _check_count("max_pending", max_pending, least=1)
-        _check_count("max_buffered_bytes", max_buffered_bytes, least=0)
+        check_count("max_pending", max_pending)
+        check_count("max_buffered_bytes", max_buffered_bytes, least=0)
         connection = api.connection
         if connection.closed:
-            raise ConnectionClosed("the connection is closed")
+            raise errors.ConnectionClosed("the connection is closed")
         if not connection.server_info.headers:
-            raise HeadersNotSupported("the server does not support headers, which message ids need")
+            raise errors.HeadersNotSupported("the server does not support headers, which message ids need")
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._timeout = timeout
@@ -204,7 +198,7 @@ class Publisher:
             return oldest is None or oldest > last
 
         if not await self._in_flight.until(settled, timeout):
-            raise Timeout(f"{self.pending} messages are not acknowledged after {timeout} s")
+            raise errors.Timeout(f"{self.pending} messages are not acknowledged after {timeout} s")
         self._in_flight.raise_failures()
 
     async def close(self) -> None:
@@ -225,7 +219,7 @@ class Publisher:
         elif isinstance(error, Exception):
             try:
                 await self.close()
-            except Error as failure:
+            except errors.Error as failure:
                 error.add_note(str(failure))
         else:
             self._in_flight.end(None)
@@ -237,18 +231,12 @@ class Publisher:
             return in_flight.ended is not None or (in_flight.open and window.has_room)
 
         if not await in_flight.until(ready, self._timeout):
-            raise Timeout(
+            raise errors.Timeout(
                 f"no room in the ack window of {window.max_pending} messages within {self._timeout} s",
                 hint="The server does not acknowledge, or the connection is down",
             )
 
-    def _refusal(self) -> Error:
-        ended = self._in_flight.ended
-        return (
-            ConnectionDraining("the connection is draining") if ended is None else ended.with_traceback(None)
-        )
-
-
-def _check_count(option: str, value: object, *, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")
+    def _refusal(self) -> errors.Error:
+        if self._in_flight.ended is None:
+            return errors.ConnectionDraining("the connection is draining")
+        return self._in_flight.ended.with_traceback(None)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TypedDict
 
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
+from jetspark.core.options import check_count
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.consumer import DeliverPolicy
 from jetspark.jetstream.on_error import OnError
@@ -49,9 +50,7 @@ class PushOptions:
 
     def __post_init__(self) -> None:
         for name in ("pending_msgs_limit", "pending_bytes_limit"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise UsageError(f"{name} must be a whole number of at least 1, not {value!r}")
+            check_count(name, getattr(self, name))
         if self.alarm_after is not None and not self.alarm_after > 0:
             raise UsageError(f"alarm_after must be more than 0 seconds, not {self.alarm_after!r}")
         if self.on_error is not None and not callable(self.on_error):
