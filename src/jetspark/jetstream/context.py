@@ -59,13 +59,12 @@ class JetStream:
         api_prefix: str | None = None,
         timeout: float = 5.0,
     ) -> None:
-        self._connection = connection
         self._api = API(connection, domain=domain, api_prefix=api_prefix, timeout=timeout)
 
     @property
     def connection(self) -> Connection:
         """The connection."""
-        return self._connection
+        return self._api.connection
 
     @property
     def api(self) -> API:
@@ -78,7 +77,7 @@ class JetStream:
         return self._api.timeout
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._api.prefix} of {self._connection!r}>"
+        return f"<{type(self).__name__} {self._api.prefix} of {self.connection!r}>"
 
     # --- publishing
 
@@ -389,7 +388,7 @@ class JetStream:
         those about `stream` or `consumer`. Events that jetspark does not know are a plain `Advisory`.
         Events that happen while the connection is down are lost.
         """
-        return Advisories(self._connection, advisory_subjects(kinds, stream, consumer))
+        return Advisories(self.connection, advisory_subjects(kinds, stream, consumer))
 
     async def create_advisory_stream(
         self, name: str = "ADVISORIES", *, max_age: float = WEEK, num_replicas: int | None = None
