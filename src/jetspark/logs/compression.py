@@ -32,11 +32,7 @@ def compressor(encoding: str) -> Callable[[bytes], bytes]:
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:
-    """The decompressed payload.
-
-    Raises `ValueError` for data that is damaged, of an unknown encoding, or larger than `limit` bytes, and
-    `UsageError` if zstd is not available here.
-    """
+    """The plain payload. Raises `ValueError` if it is damaged or too large, `UsageError` without zstd."""
     unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding)
     if unpack is None:
         raise ValueError(f"unknown Content-Encoding {encoding[:32]!r}")

@@ -161,10 +161,7 @@ class Pipeline:
         return sample
 
     def finish(self, show: Callable[[Sample], object], *, timeout: float) -> None:
-        """Stop the hosts, wait until everything is processed, then stop the job and the agents.
-
-        `show` gets each sample. Raises `Error` after `timeout` seconds.
-        """
+        """Stop the hosts; when all is processed, stop the rest. Raises `Error` after `timeout` seconds."""
         for source in self.sources:
             source.stop()
         deadline = time.monotonic() + timeout

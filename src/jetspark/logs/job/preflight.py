@@ -29,10 +29,7 @@ class Outputs:
 
 
 def check_server(config: Config, where: Where) -> Outputs:
-    """Look up the streams of the job.
-
-    Raises `ConnectionError`, `StreamNotFound`, and `UsageError` for a subject that cannot be written to.
-    """
+    """Look up the streams of the job. Raises `ConnectionError`, `StreamNotFound` and `UsageError`."""
     options = parse_options(config.source.options())
     connection = process_connection(options.connection, retry_for=_CONNECT_TIMEOUT)
     streams = set(connection.run(find_streams(connection.js, options.stream)))
