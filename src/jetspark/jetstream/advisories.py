@@ -130,8 +130,7 @@ class Advisories:
     async def next(self, timeout: float | None = None) -> Advisory | None:
         """The next event; None when none came within `timeout` seconds, or after the context was left.
 
-        Raises the error that closed the connection, and `PermissionsViolation` when the user may not
-        subscribe.
+        Raises the error that closed the connection, and `PermissionsViolation`.
         """
         while True:
             while not self._pending:

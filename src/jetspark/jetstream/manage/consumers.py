@@ -113,9 +113,8 @@ async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
         raise UsageError(
             f"ConsumerConfig.name={config.name!r} needs server 2.9, this one is older", hint="Use durable"
         )
-    request = requests.ConsumerCreateRequest(
-        stream_name=stream, config=msgspec.structs.replace(config, name=None)
-    )
+    unnamed = msgspec.structs.replace(config, name=None)
+    request = requests.ConsumerCreateRequest(stream_name=stream, config=unnamed)
     answer = await api.call(endpoint, request, stream=stream, consumer=config.durable_name or "")
     return ConsumerInfo.from_wire(answer)
 

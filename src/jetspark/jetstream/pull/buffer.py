@@ -115,8 +115,7 @@ class PullBuffer(PullReceiver):
     async def take(self, timeout: float | None = None) -> list[MsgFrame]:
         """The buffered messages, up to half of the limit; an empty list where `next` returns None.
 
-        For readers that pass messages to a thread. All but the first count as buffered until the next call,
-        so that the limit holds with them.
+        For readers that pass messages to a thread: all but the first count as buffered until the next call.
         """
         self._accounting.taken(self._lent)
         self._lent = 0

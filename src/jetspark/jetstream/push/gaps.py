@@ -42,8 +42,7 @@ class Gaps:
     def delivered(self, sequences: Iterable[SequencePair]) -> list[Gap]:
         """The gaps before and among these deliveries.
 
-        A number lower than expected is not a gap: the consumer was reset, or its server restarted with an
-        older state. Counting continues from there.
+        A lower number than expected is not a gap: the consumer was reset. Counting continues from there.
         """
         gaps = []
         for sequence in sequences:

@@ -126,8 +126,7 @@ class PushReader(Subscription):
     async def take(self, limit: int, timeout: float | None) -> list[MsgFrame]:
         """Up to `limit` queued messages; an empty list after `timeout` seconds without one, or at the end.
 
-        The caller has handled the messages of the call before, so flow control requests after them are
-        answered now.
+        The caller has handled those of the call before, so flow control requests after them are answered.
         """
         deadline = None if timeout is None else self._loop.time() + timeout
         self._lent = False
