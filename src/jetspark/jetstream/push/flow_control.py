@@ -24,7 +24,7 @@ class FlowControl:
     def asked(self, subject: bytes, position: int) -> None:
         """The server sent or repeated a request, after the first `position` messages.
 
-        Heartbeats repeat the last subject while it is unanswered (`Nats-Consumer-Stalled`): not a new request.
+        Heartbeats repeat the last subject until it is answered (`Nats-Consumer-Stalled`): no new request.
         """
         if subject != self._last:
             self._last = subject

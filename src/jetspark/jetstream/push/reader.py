@@ -100,28 +100,18 @@ class PushReader(Subscription):
         self._check_no_callback()
         seconds = self._connection.options.request_timeout if timeout is None else timeout
         deadline = self._loop.time() + seconds
-        while True:
+        self._reach()
+        if not self._pending and not await self._more(deadline):
+            self._raise_if_closed()
             self._reach()
-            if self._pending:
-                return self._take()
-            if self._closed:
-                await self._at_end()
-                self._raise_if_closed()
-            if not await self._arrived.wait(deadline - self._loop.time()) and not self._pending:
-                self._reach()
-                raise Timeout(f"no message of {self._stream} > {self._name} within {seconds} s")
+            raise Timeout(f"no message of {self._stream} > {self._name} within {seconds} s")
+        return self._take()
 
     async def __anext__(self) -> JetStreamMsg:
-        while True:
-            self._reach()
-            if self._pending:
-                return self._take()
-            if self._closed:
-                await self._at_end()
-                if self._error is not None:
-                    raise self._error
-                raise StopAsyncIteration
-            await self._arrived.wait(None)
+        self._reach()
+        if not self._pending and not await self._more(None):
+            raise StopAsyncIteration
+        return self._take()
 
     async def take(self, limit: int, timeout: float | None) -> list[MsgFrame]:
         """Up to `limit` queued messages; an empty list after `timeout` seconds without one, or at the end.
@@ -130,24 +120,29 @@ class PushReader(Subscription):
         """
         deadline = None if timeout is None else self._loop.time() + timeout
         self._lent = False
-        while True:
-            self._reach()
-            if self._pending:
-                break
-            if self._closed:
-                await self._at_end()
-                if self._error is not None:
-                    raise self._error
-                return []
-            wait = None if deadline is None else deadline - self._loop.time()
-            if not await self._arrived.wait(wait) and not self._pending:
-                return []
+        self._reach()
+        if not await self._more(deadline):
+            return []
         marks = [self._flow.position, self._errors[0][0] if self._errors else None]
         limit = min([limit, len(self._pending), *(mark - self._taken for mark in marks if mark is not None)])
         self._lent = True
         frames = [self._pending.popleft() for _ in range(limit)]
         self._pending_bytes -= sum(len(frame.data) for frame in frames)
         return frames
+
+    async def _more(self, deadline: float | None) -> bool:
+        """Wait for a message. False at the deadline or the end; raises the error that closed it."""
+        while not self._pending:
+            if self._closed:
+                await self._at_end()
+                if self._error is not None:
+                    raise self._error
+                return False
+            wait = None if deadline is None else deadline - self._loop.time()
+            if not await self._arrived.wait(wait) and not self._pending:
+                return False
+            self._reach()
+        return True
 
     def _take(self) -> JetStreamMsg:
         frame = self._pending.popleft()
