@@ -1,4 +1,4 @@
-"""An atomic batch: readers see all of its messages or none."""
+"""An atomic batch: the stream stores all of its messages or none."""
 
 import asyncio
 import os

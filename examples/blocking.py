@@ -1,4 +1,4 @@
-"""The same nouns and calls without await, for scripts, threads and notebooks."""
+"""The blocking API: the same classes and methods without await, for scripts, threads and notebooks."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The classic pull subscription, as programs that come from nats-py know it."""
+"""The classic pull subscription, as in nats-py."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ async def main() -> None:
         for number in range(5):
             await js.publish("orders.new", f"order {number}".encode())
 
-        # Finds the stream by the subject, and creates the durable.
+        # Finds the stream by its subject, and creates the durable consumer.
         subscription = await js.pull_subscribe("orders.>", "billing")
         batch = await subscription.fetch(5, timeout=2.0)
         for message in batch:

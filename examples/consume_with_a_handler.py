@@ -1,4 +1,4 @@
-"""A handler that is called with every message, four at once. One that fails is delivered again."""
+"""A handler is called with every message, four at once. If it raises, the message is redelivered."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Poison messages: after three deliveries the server gives up and says so; the messages can be read."""
+"""Poison messages: after three deliveries the server publishes an advisory; read the dead letters."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 async def main() -> None:
     async with jetspark.connect(URL) as nc:
         js = nc.jetstream()
-        await js.create_advisory_stream()  # keeps what the server says about deliveries
+        await js.create_advisory_stream()  # stores the advisories about deliveries
         stream = await js.create_stream(StreamConfig(name="MAIL", subjects=["mail"]))
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="sender", max_deliver=3))
         for address in (b"ann@example.org", b"not an address", b"bob@example.org"):

@@ -1,4 +1,4 @@
-"""An endless iterator over a buffer that refills itself."""
+"""An endless iterator over messages, with a buffer that refills itself."""
 
 import asyncio
 import os

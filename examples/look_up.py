@@ -1,4 +1,4 @@
-"""A stream as a table: the last value of a subject, of many, and any message by its sequence."""
+"""Look up messages: the last one of a subject, the last ones of many subjects, any one by its sequence."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A queue of push subscribers: members share the work, come and go, and leave the consumer to the others."""
+"""A queue of push subscribers: members share the work, and a member that leaves keeps the consumer."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ async def main() -> None:
 
             return handle
 
-        # The queue is also the name of the durable, because nothing else is said.
+        # Without `durable=`, the queue's name is also the name of the durable consumer.
         first = await js.subscribe("jobs.>", "workers", callback=worker("first"))
         await other.jetstream().subscribe("jobs.>", "workers", callback=worker("second"))
 
@@ -35,7 +35,7 @@ async def main() -> None:
         await everything.wait()
         print(f"{done.total()} jobs, shared by {len(done)}")
 
-        # It created the consumer, and leaves it where it is.
+        # The first member created the consumer. When it leaves, the consumer stays for the other member.
         await first.drain()
         everything.clear()
         for number in range(20, 40):

@@ -1,4 +1,4 @@
-"""A stream, a few messages, a consumer. Brings its own server: nothing has to be installed or started."""
+"""A stream, a few messages, a consumer. Starts its own server: nothing has to be installed or started."""
 
 import asyncio
 

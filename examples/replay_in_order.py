@@ -1,4 +1,4 @@
-"""An ordered consumer reads a stream from any point on, in order and without gaps, whatever happens."""
+"""An ordered consumer reads a stream from any sequence, in order and without gaps, also after a fault."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ async def main() -> None:
         batch = await replay.fetch(5)
         print([message.metadata.sequence.stream for message in batch])
 
-        # Somebody deletes the consumer behind it: it goes on where it was.
+        # If the consumer on the server is deleted, another one continues after the last message.
         assert replay.cached_info is not None
         await stream.delete_consumer(replay.cached_info.name)
         batch = await replay.fetch(5)

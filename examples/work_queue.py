@@ -1,4 +1,4 @@
-"""A work queue: try again later, take longer, give up, and see what was given up."""
+"""A work queue: acknowledge a task, retry it later, ask for more time, terminate it."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ async def main() -> None:
                 print(task, "-> later")
                 continue
             if task == "long":
-                message.in_progress()  # ten more seconds
+                message.in_progress()  # restarts ack_wait: ten more seconds
             if task == "broken":
                 message.term("cannot be parsed")
                 print(task, "-> given up")
