@@ -70,7 +70,7 @@ class Session:
         restored = b"".join(map(_subscribe, self.receivers))
         if restored:
             transport.write(restored)
-        transport.on_writable = self.outbox.flush  # type: ignore[method-assign]
+        transport.on_writable = self.outbox.flush
         self.outbox.attach(transport)
         self._ping_timer = self._loop.call_later(self._ping_interval, self._ping)
         transport.start(self.receive, on_lost)

@@ -186,7 +186,7 @@ class Subscription(Receiver):
         """Stop at once. Buffered messages can still be read; a callback is not called again."""
         self._connection.session.unsubscribe(self)
         self._connection.session.forget(self)
-        self._close(None)
+        self.closed(None)
         if self._task is not None:
             self._discard()
             await self.join(None)
@@ -233,7 +233,10 @@ class Subscription(Receiver):
 
     def closed(self, error: Error | None) -> None:
         """No more messages can arrive: readers get the buffered ones, then `error` or the end."""
-        self._close(error)
+        if not self._closed:
+            self._closed = True
+            self._error = error
+        self._arrived.wake()
 
     def _shorten(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], int]:
         """Keep the messages that fit; report the others once, until the reader has caught up."""
@@ -265,12 +268,6 @@ class Subscription(Receiver):
                 Event.SLOW_CONSUMER,
             )
         return fitting, size
-
-    def _close(self, error: Error | None) -> None:
-        if not self._closed:
-            self._closed = True
-            self._error = error
-        self._arrived.wake()
 
     async def join(self, timeout: float | None) -> bool:
         """Wait until a callback has handled everything, unless the callback itself is the caller."""

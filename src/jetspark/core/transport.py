@@ -44,6 +44,8 @@ class Transport(asyncio.Protocol):
         self._error: Exception | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self.writable = True
+        #: Called when the socket is writable again.
+        self.on_writable: Callable[[], None] = lambda: None
         self.bytes_received = 0
         self.bytes_sent = 0
 
@@ -133,9 +135,6 @@ class Transport(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.writable = True
         self.on_writable()
-
-    def on_writable(self) -> None:
-        """Called when the socket is writable again; the session replaces it with the outbox's flush."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.closed.done():

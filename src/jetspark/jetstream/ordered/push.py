@@ -92,8 +92,8 @@ class OrderedSubscription(PushSubscription):
         self._chain.works()
         self._restart()
 
-    def _close(self, error: Error | None) -> None:
-        super()._close(error)
+    def closed(self, error: Error | None) -> None:
+        super().closed(error)
         self._chain.woken.wake()
 
     def _restart(self) -> None:

@@ -116,7 +116,13 @@ class AtomicBatch:
         self._raise_if_committed()
         if not self._messages:
             raise UsageError("the batch has no messages")
-        self._check_server()
+        info = self._api.connection.server_info
+        if not info.supports(Feature.ATOMIC_BATCH):  # It would store each message separately.
+            raise BatchPublishError(
+                f"nats-server {info.version} does not support atomic batches",
+                description="atomic publish is not supported",
+                hint=_NEEDS,
+            )
         self._tried = True
         subject = self._messages[0].subject
         self.ack = await repeat_for(self._api, subject, self._attempt, self._may_repeat, self._retry_for)
@@ -177,16 +183,6 @@ class AtomicBatch:
     def _raise_if_committed(self) -> None:
         if self.ack is not None:
             raise UsageError("the batch is already committed", hint="Start another with js.atomic_batch()")
-
-    def _check_server(self) -> None:
-        """Raise `BatchPublishError` for an older server, which would store each message separately."""
-        info = self._api.connection.server_info
-        if not info.supports(Feature.ATOMIC_BATCH):
-            raise BatchPublishError(
-                f"nats-server {info.version} does not support atomic batches",
-                description="atomic publish is not supported",
-                hint=_NEEDS,
-            )
 
 
 def _numbered(message: _Message, batch_id: str, number: int, *, last: bool = False) -> dict[str, list[str]]:

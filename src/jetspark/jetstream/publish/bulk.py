@@ -119,9 +119,11 @@ class BulkPublisher:
         def ready() -> bool:
             if in_flight.ended is not None or in_flight.first_failed:
                 return True
-            self._forget_settled()
+            oldest = window.oldest()
+            while self._chunks and (oldest is None or self._chunks[0][0] < oldest):
+                self._bytes -= self._chunks.popleft()[1]
             # One message always fits when nothing else is in flight.
-            fits = self._bytes + size <= self._max_bytes or window.oldest() is None
+            fits = self._bytes + size <= self._max_bytes or oldest is None
             return in_flight.open and window.has_room and fits
 
         if not await in_flight.until(ready, self._timeout):
@@ -130,11 +132,6 @@ class BulkPublisher:
                 hint="The server does not answer, or the connection is down",
             )
         self.check()
-
-    def _forget_settled(self) -> None:
-        oldest = self._window.oldest()
-        while self._chunks and (oldest is None or self._chunks[0][0] < oldest):
-            self._bytes -= self._chunks.popleft()[1]
 
     async def settled(self, timeout: float) -> bool:
         """Wait until nothing is in flight: True, or False after `timeout` seconds."""

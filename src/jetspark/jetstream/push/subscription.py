@@ -119,12 +119,12 @@ class PushSubscription(PushReader):
             self._heartbeat.heard()
         self._look()
 
-    def _close(self, error: Error | None) -> None:
+    def closed(self, error: Error | None) -> None:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self._looking is not None:
             self._looking.cancel()
-        super()._close(error)
+        super().closed(error)
 
     # --- ending
 
@@ -203,4 +203,4 @@ class PushSubscription(PushReader):
     def abandon(self) -> None:
         """Subscribing failed."""
         self._leave()
-        self._close(None)
+        self.closed(None)
