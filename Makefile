@@ -12,7 +12,8 @@ BENCH   := $(VENV)/.bench-installed
 ARCHIVE := $(VENV)/.classes-archived
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
-# Tests that compute, in Spark. The others mostly wait, so both kinds run at the same time.
+# Tests that compute, in Spark. The others mostly wait, so both kinds run at the same time; those that wait go
+# first, because some of them watch a clock.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
@@ -40,7 +41,7 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
 ifeq ($(strip $(ARGS)),)
 	@echo "Tests with Spark run beside the others; their report comes at the end."
-	@$(PYTEST) -n $(WORKERS) $(COMPUTING) >$(VENV)/computing.log 2>&1 & computing=$$!; \
+	@nice -n 10 $(PYTEST) -n $(WORKERS) $(COMPUTING) >$(VENV)/computing.log 2>&1 & computing=$$!; \
 	trap 'kill $$computing 2>/dev/null' EXIT INT TERM; \
 	$(PYTEST) -n $(WORKERS) tests $(COMPUTING:%=--ignore=%); waiting=$$?; \
 	wait $$computing; computed=$$?; cat $(VENV)/computing.log; \
