@@ -115,10 +115,10 @@ class Link:
             f"no server could be reached: {'; '.join(reasons)}", hint="Is nats-server running there?"
         )
 
-    async def close(self, error: errors.Error | None) -> bool:
-        """Enter CLOSED; `error` is the reason, None when the user closes. False when already closed."""
+    async def close(self, error: errors.Error | None) -> None:
+        """Enter CLOSED; `error` is the reason, None when the user closes."""
         if self.state is State.CLOSED:
-            return False
+            return
         self.state = State.CLOSED
         self.error = error or self.error
         running = (self._reconnecting, self._moving)
@@ -137,7 +137,6 @@ class Link:
         if tasks:
             await asyncio.wait(tasks)
         self.events.emit(Event.CLOSED, error)
-        return True
 
     async def wait_connected(self, timeout: float) -> None:
         """Return when connected. Raises `Timeout` and `ConnectionClosed`."""

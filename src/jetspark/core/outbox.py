@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
-from typing import Final, Protocol
+from typing import Final
 
 from jetspark.core.signal import Signal
+from jetspark.core.transport import Transport
 from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
 
 __all__ = ["Outbox"]
@@ -26,15 +27,6 @@ class SessionFrame(bytes):
     """Frames of one session only: dropped when the transport breaks, the next session writes its own."""
 
     __slots__ = ()
-
-
-class Writable(Protocol):
-    """The interface that the outbox needs of a transport."""
-
-    @property
-    def writable(self) -> bool: ...
-
-    def write(self, data: bytes) -> None: ...
 
 
 class _Drained:
@@ -73,7 +65,7 @@ class Outbox:
         self.done: asyncio.Future[None] = loop.create_future()
         self.done.set_result(None)
         self._frames: list[bytes] = []
-        self._sink: Writable | None = None
+        self._sink: Transport | None = None
         self._scheduled = False
         self._signal = Signal()
         self._closed: Error | None = None
@@ -144,7 +136,7 @@ class Outbox:
             sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
         self._signal.wake()
 
-    def _flush_much(self, sink: Writable) -> None:
+    def _flush_much(self, sink: Transport) -> None:
         """Stop when the transport is no longer writable: frames handed to it are lost if it breaks."""
         frames = self._frames
         start = stop = 0
@@ -158,7 +150,7 @@ class Outbox:
             start = stop
         del frames[:start]
 
-    def attach(self, sink: Writable) -> None:
+    def attach(self, sink: Transport) -> None:
         """Write to `sink` from now on, waiting frames first."""
         self._sink = sink
         self.flush()
