@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -82,3 +83,17 @@ def test_type_checkers_see_the_names_that_are_loaded_on_first_use() -> None:
     seen = {alias.asname: f"{each.module}" for each in imports for alias in each.names}
     loaded = {name: f"jetspark.{home}" for name, home in jetspark._HOMES.items()}
     assert seen == {"blocking": "jetspark", "server": "jetspark", **loaded}
+
+
+def test_no_two_classes_have_one_name_except_the_blocking_twins() -> None:
+    homes: dict[str, set[str]] = {}
+    source = Path(jetspark.__file__).parent
+    for path in source.rglob("*.py"):
+        layer = path.relative_to(source).parts[0]
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(layer)
+                twins = {"blocking"} if node.name in listed(jetspark.blocking) else set()
+                others = homes[node.name] - twins
+                # `client` extends the connection of `core` for users.
+                assert len(others) <= 1 or others == {"core", "client.py"}, (node.name, path)

@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 from jetspark.cli.args.parameters import Force, choice_option, comma_separated, moment_option, option
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.commands.export.files import Writer, open_writer
+from jetspark.cli.commands.export.files import ExportFile, open_writer
 from jetspark.cli.complete import StreamName
 from jetspark.cli.ui.failure import Exit, Failure, require
 from jetspark.errors import DataLoss, UsageError
@@ -139,7 +139,7 @@ async def export(
     )
 
 
-async def _write_in_thread(writer: Writer, chunk: Chunk) -> None:
+async def _write_in_thread(writer: ExportFile, chunk: Chunk) -> None:
     """Write without blocking the event loop. When cancelled, wait first: the writer still uses the file."""
     writing = asyncio.ensure_future(asyncio.to_thread(writer.write, chunk))
     try:

@@ -24,7 +24,7 @@ from jetspark.jetstream.read.ranges import Chunk
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
-__all__ = ["Writer", "open_writer"]
+__all__ = ["ExportFile", "open_writer"]
 
 _COMPRESSION: Final = "zstd"
 #: The minimum of a Parquet row group, except the last.
@@ -32,7 +32,7 @@ _GROUP_ROWS: Final = 100_000
 _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
-class Writer(Protocol):
+class ExportFile(Protocol):
     """Writes messages. Called in a thread, one call at a time."""
 
     def write(self, chunk: Chunk) -> None: ...
@@ -41,7 +41,7 @@ class Writer(Protocol):
 
 
 @contextmanager
-def open_writer(path: Path | None, kind: str, stream: str) -> Iterator[Writer]:
+def open_writer(path: Path | None, kind: str, stream: str) -> Iterator[ExportFile]:
     """A writer to stdout, or to `path`: the file appears when the context ends without an error."""
     if path is None:
         yield _JsonLines(sys.stdout.buffer, for_a_terminal=sys.stdout.isatty())
@@ -50,7 +50,7 @@ def open_writer(path: Path | None, kind: str, stream: str) -> Iterator[Writer]:
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("wb") as file:
-            writer: Writer = _Parquet(file, stream) if kind == "parquet" else _JsonLines(file)
+            writer: ExportFile = _Parquet(file, stream) if kind == "parquet" else _JsonLines(file)
             try:
                 yield writer
             finally:
