@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from jetspark.server import Cluster, Server
 from tests.support.certs import Certs, make_certs
@@ -14,6 +15,10 @@ from tests.support.proxy import TCPProxy
 from tests.support.quick_spark import quicken
 
 pytest_plugins = ["jetspark.server.fixtures"]
+
+# A loaded machine is slow: no test may fail because of the time that it took.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 accept_interrupts()
 quicken()
