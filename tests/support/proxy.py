@@ -44,6 +44,7 @@ class TCPProxy:
         self._scheme = scheme
         self._port = 0
         self._delay = 0.0
+        self._cuts = 0
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._listener: socket.socket | None = None
@@ -74,7 +75,8 @@ class TCPProxy:
         self._flowing.set()
 
     def cut(self) -> int:
-        """Reset all connections and return their number. Takes effect when the loop runs."""
+        """Reset all connections and return their number. They forward nothing more from now on."""
+        self._cuts += 1
         for task in self._connections:
             task.cancel()
         return len(self._connections)
@@ -171,6 +173,7 @@ class TCPProxy:
 
     async def _pump(self, source: socket.socket, sink: socket.socket, direction: str) -> None:
         loop = asyncio.get_running_loop()
+        cuts = self._cuts
         while True:
             data: bytes | None = await loop.sock_recv(source, _CHUNK)
             await self._flowing.wait()
@@ -182,6 +185,8 @@ class TCPProxy:
             change: Filter | None = getattr(self, direction)
             if change is not None:
                 data = change(data)
+            if self._cuts != cuts:  # The cancellation arrives some turns of the loop later.
+                raise OSError("the connection was cut")
             if data:
                 await loop.sock_sendall(sink, data)
 
