@@ -15,15 +15,17 @@ from tests.spark.cluster import SparkCluster
 from tests.spark.support import SPARK_CONF, Bench
 from tests.support.quick_spark import ARCHIVE
 
+_TESTS = Path(__file__).parents[1]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the cluster comes first: then one worker starts it, and the others need not.
+    """Put tests that need the cluster first, so that one worker starts it and the others need not.
 
-    Before 4.2 pyspark itself forgets to close the socket of every `collect`: that is no error of ours.
+    Before 4.2 pyspark itself does not close the socket of a `collect`. Ignore that.
     """
     items.sort(key=lambda item: "spark_cluster" not in getattr(item, "fixturenames", ()))
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.path.is_relative_to(_TESTS / "spark") or item.path.is_relative_to(_TESTS / "logs/job"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from jetspark.logs.job.session import SQL_CONF
 from tests.logs.job.support import Pipes
-from tests.spark.conftest import bench, spark
+from tests.spark.conftest import bench, pytest_collection_modifyitems, spark
 from tests.spark.support import Bench
 
-__all__ = ["bench", "spark"]
+__all__ = ["bench", "pytest_collection_modifyitems", "spark"]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import json
@@ -135,8 +136,8 @@ def _lag(sources: Any) -> int | None:
     lag = 0
     for source in sources:
         try:
-            latest, end = (json.loads(source[key])["streams"] for key in ("latestOffset", "endOffset"))
-        except (KeyError, TypeError, ValueError):
+            latest, end = (_streams(source[key]) for key in ("latestOffset", "endOffset"))
+        except (KeyError, TypeError, ValueError, SyntaxError):
             return None
         lag += sum(
             max(stream["next_seq"] - end.get(name, {}).get("next_seq", stream["began"]), 0)
@@ -146,8 +147,16 @@ def _lag(sources: Any) -> int | None:
 
 
 def _reached(sources: Any) -> int:
-    ends = [json.loads(source["endOffset"])["streams"] for source in sources]
+    ends = [_streams(source["endOffset"]) for source in sources]
     return sum(stream["next_seq"] - stream["began"] for end in ends for stream in end.values())
+
+
+def _streams(offset: str) -> dict[str, dict[str, Any]]:
+    """The streams of an offset in Spark's progress: JSON, but before 4.2 written as Python writes a dict."""
+    try:
+        return dict(json.loads(offset)["streams"])
+    except ValueError:
+        return dict(ast.literal_eval(offset)["streams"])
 
 
 def _failed(query: StreamingQuery) -> BaseException | None:
