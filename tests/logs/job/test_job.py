@@ -18,6 +18,7 @@ from jetspark.logs.job.checkpoint import lock_checkpoint
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
 from tests.logs.job.support import Pipes, access_line, assert_each_line_once
+from tests.spark.running import ADMISSION_CONTROL
 
 HOSTILE = "../../etc/pass wd" + "x" * 300
 
@@ -84,8 +85,9 @@ def test_counts_per_minute_go_back_to_jetstream_once_their_window_is_over(pipes:
     )
     told = pipes.run(file)
     assert sum(each.dead_letters for each in told) == 1
-    pipes.publish([access_line("web1", 0, minute=9)])
-    pipes.run(file)
+    for _ in range(1 if ADMISSION_CONTROL else 2):  # Before 4.2 the next run that finds lines writes windows.
+        pipes.publish([access_line("web1", 0, minute=9)])
+        pipes.run(file)
     found = [json.loads(message.data) for message in pipes.js.get_stream(counts).get_messages(1)]
     assert sorted((each["window_start"], each["status"], each["count"]) for each in found) == [
         ("2026-01-31T12:00:00.000Z", 200, 5),
