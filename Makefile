@@ -41,7 +41,7 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
 ifeq ($(strip $(ARGS)),)
 	@echo "Tests with Spark run beside the others; their report comes at the end."
-	@nice -n 19 $(PYTEST) -n $(WORKERS) $(COMPUTING) >$(VENV)/computing.log 2>&1 & computing=$$!; \
+	@nice -n 5 $(PYTEST) -n $(WORKERS) $(COMPUTING) >$(VENV)/computing.log 2>&1 & computing=$$!; \
 	trap 'kill $$computing 2>/dev/null' EXIT INT TERM; \
 	$(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%); waiting=$$?; \
 	wait $$computing; computed=$$?; cat $(VENV)/computing.log; \
