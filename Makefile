@@ -12,8 +12,7 @@ BENCH   := $(VENV)/.bench-installed
 ARCHIVE := $(VENV)/.classes-archived
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
-# Tests that compute, in Spark. The others mostly wait, so both kinds run at the same time; those that wait go
-# first, because some of them watch a clock.
+# Tests that compute, in Spark. The others mostly wait, so that one more can run at a time.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
@@ -40,12 +39,8 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
 ifeq ($(strip $(ARGS)),)
-	@echo "Tests with Spark run beside the others; their report comes at the end."
-	@nice -n 5 $(PYTEST) -n $(WORKERS) $(COMPUTING) >$(VENV)/computing.log 2>&1 & computing=$$!; \
-	trap 'kill $$computing 2>/dev/null' EXIT INT TERM; \
-	$(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%); waiting=$$?; \
-	wait $$computing; computed=$$?; cat $(VENV)/computing.log; \
-	[ $$waiting = 0 ] && [ $$computed = 0 ]
+	$(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(PYTEST) --timeout 600 -n $(WORKERS) $(COMPUTING) && exit $$without
 else
 	$(PYTEST) -n $(WORKERS) $(ARGS)
 endif
@@ -53,7 +48,7 @@ endif
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
-	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal \
+	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 \
 	    tests/spark tests/logs/job $(ARGS)
 
 check: $(SPARK) ## check format, lint, types and layers, as CI does
