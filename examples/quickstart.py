@@ -22,8 +22,7 @@ async def main() -> None:
                 print(
                     f"{message.subject}: {message.data.decode()}, sequence {message.metadata.sequence.stream}"
                 )
-            batch.ack()
-            await nc.flush()
+                await message.ack_sync()  # waits until the server has it; ack() does not
 
             info = await consumer.info()
             print(f"{info.num_ack_pending} to acknowledge, {info.num_pending} to deliver")
