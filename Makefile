@@ -26,6 +26,9 @@ LOCKED  := install --require-hashes --only-binary :all: --no-binary nkeys,pyspar
 COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --no-emit-index-url --custom-compile-command "make lock"
 
+# The tests start hundreds of Python processes: without bytecode each would compile all of jetspark again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install test test-matrix $(SPARKS:%=test-spark-%) check format demo bench lock clean

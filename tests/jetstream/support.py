@@ -7,14 +7,23 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.stream import Stream
+from jetspark.wire import encode
 from tests.support.proxy import TCPProxy
 
-__all__ = ["cut_at", "memory", "scripted_stream"]
+__all__ = ["cut_at", "memory", "scripted_stream", "store_block"]
 
 
 def memory(name: str, *subjects: str, **options: object) -> StreamConfig:
     """A stream in memory."""
     return StreamConfig(name=name, subjects=list(subjects), storage="memory", **options)  # type: ignore[arg-type]
+
+
+async def store_block(nc: Connection, subject: str, block: bytes) -> None:
+    """Publish a message with exactly these header bytes and no payload, and wait until a stream stored it."""
+    inbox = nc.new_inbox()
+    async with await nc.subscribe(inbox) as acks:
+        await nc.session.outbox.write(encode.hpub(subject.encode(), inbox.encode(), block, b""))
+        await acks.next(timeout=5)
 
 
 def cut_at(proxy: TCPProxy, text: bytes) -> None:

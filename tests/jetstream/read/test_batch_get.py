@@ -19,8 +19,8 @@ from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server, User, run
-from jetspark.wire import PubFrame, encode
-from tests.jetstream.support import memory, scripted_stream
+from jetspark.wire import PubFrame
+from tests.jetstream.support import memory, scripted_stream, store_block
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import Peer, ScriptedServer
 from tests.support.watch import eventually
@@ -406,8 +406,6 @@ async def test_a_message_that_was_stored_with_a_status_line_is_a_message(
     js: JetStream, stream: Stream
 ) -> None:
     await fill(js, 1)
-    frame = encode.hpub(b"a.x", b"", b"NATS/1.0 503 Nobody\r\nk: v\r\n\r\n", b"")
-    js.connection.session.outbox.write_control(frame)
-    await js.connection.flush()
+    await store_block(js.connection, "a.x", b"NATS/1.0 503 Nobody\r\nk: v\r\n\r\n")
     assert sequences(await read(stream)) == [1, 2]
     assert (await stream.get_message(2)).data == b""

@@ -24,7 +24,7 @@ from jetspark.jetstream.model.stream import StreamConfig, StreamSource
 from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from jetspark.wire import PubFrame
-from tests.jetstream.support import cut_at, memory, scripted_stream
+from tests.jetstream.support import cut_at, memory, scripted_stream, store_block
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
 
@@ -127,10 +127,7 @@ async def test_a_stream_that_no_longer_allows_direct_gets_is_read_through_its_le
 async def test_an_empty_message_is_a_message_even_if_it_was_published_with_a_status(
     nc: Connection, stream: Stream
 ) -> None:
-    block = b"NATS/1.0 404 Mine\r\nk: v\r\n\r\n"
-    frame = b"HPUB a.1 %d %d\r\n%b\r\n" % (len(block), len(block), block)
-    await nc.session.outbox.write(frame)
-    await nc.flush()
+    await store_block(nc, "a.1", b"NATS/1.0 404 Mine\r\nk: v\r\n\r\n")
     message = await stream.get_message(5)
     assert (message.headers["k"], message.data) == ("v", b"")
 
