@@ -1,7 +1,8 @@
 # What a developer does here, each target complete on a machine with Python 3.11+, make and git.
 
 PYTHON  ?= python3
-WORKERS ?= 2
+# Two for each processor of a machine with two: half of the tests mostly wait.
+WORKERS ?= 4
 ARGS    ?=
 
 VENV    := .venv
@@ -12,8 +13,6 @@ BENCH   := $(VENV)/.bench-installed
 ARCHIVE := $(VENV)/.classes-archived
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
-# Tests that compute, in Spark. The others mostly wait, so that one more can run at a time.
-COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
 SPARKS  := 4.0 4.1 4.2
@@ -28,6 +27,7 @@ COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --g
 
 # The tests start hundreds of Python processes: without bytecode each would compile all of jetspark again.
 unexport PYTHONDONTWRITEBYTECODE
+export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -40,18 +40,13 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 	@scripts/with-java true
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
-test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", WORKERS=2)
-ifeq ($(strip $(ARGS)),)
-	$(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
-	$(PYTEST) --timeout 600 -n $(WORKERS) $(COMPUTING) && exit $$without
-else
+test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
 	$(PYTEST) -n $(WORKERS) $(ARGS)
-endif
 
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
-	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal --timeout 600 \
+	scripts/with-java .venv-spark-$*/bin/python -m pytest -n 2 --dist worksteal \
 	    tests/spark tests/logs/job $(ARGS)
 
 check: $(SPARK) ## check format, lint, types and layers, as CI does

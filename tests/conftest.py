@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from jetspark.server import Cluster, Server
 from tests.support.certs import Certs, make_certs
 from tests.support.interrupts import accept_interrupts
+from tests.support.order import shared_out
 from tests.support.proxy import TCPProxy
 from tests.support.quick_spark import quicken
 
@@ -22,6 +24,11 @@ settings.load_profile("untimed")
 
 accept_interrupts()
 quicken()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that compute and tests that wait run at the same time."""
+    items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 @pytest.fixture

@@ -19,11 +19,7 @@ _TESTS = Path(__file__).parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that need the cluster first, so that one worker starts it and the others need not.
-
-    Before 4.2 pyspark itself does not close the socket of a `collect`. Ignore that.
-    """
-    items.sort(key=lambda item: "spark_cluster" not in getattr(item, "fixturenames", ()))
+    """Before 4.2 pyspark itself does not close the socket of a `collect`. Ignore that."""
     for item in items:
         if item.path.is_relative_to(_TESTS / "spark") or item.path.is_relative_to(_TESTS / "logs/job"):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))

@@ -23,6 +23,7 @@ from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline
 from tests.cli.conftest import no_settings, process
 from tests.cli.support import Process
 from tests.logs.job.support import Pipes, access_line, parsed
+from tests.support.effort import effort
 from tests.support.waiting import wait_until
 
 __all__ = ["no_settings", "process"]
@@ -63,7 +64,7 @@ SLOW = 300.0
 
 
 @pytest.mark.timeout(900)
-def test_agents_server_and_spark_are_killed_ten_times_and_the_counts_match(
+def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match(
     session: SparkSession, tmp_path: Path
 ) -> None:
     seed = os.environ.get("JETSPARK_TEST_SEED") or str(random.randrange(1 << 30))
@@ -73,7 +74,7 @@ def test_agents_server_and_spark_are_killed_ten_times_and_the_counts_match(
         Host(name, tmp_path / "hosts" / name, rate=300, rotate_after=400, seed=seed + name)
         for name in ("web1", "web2", "web3")
     ]
-    victims = ["agent"] * 4 + ["server"] * 4 + ["job"] * 2
+    victims = ["agent", "agent", "server", "server", "job"] * effort(1, 2)
     chance.shuffle(victims)
     with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
         for victim in victims:
