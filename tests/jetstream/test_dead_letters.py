@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from datetime import UTC, datetime
 
 import pytest
 
-from jetspark import Connection, StreamNotFound, UsageError
+from jetspark import Connection, MessageNotFound, StreamNotFound, UsageError
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.dead_letters import DeadLetter
-from jetspark.jetstream.model.advisories import MaxDeliveries, MessageTerminated
+from jetspark.jetstream.model.advisories import Advisory, MaxDeliveries, MessageTerminated
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 from tests.jetstream.support import memory
+from tests.support.consuming import until
 from tests.support.watch import eventually
 
 CONFIG = ConsumerConfig(durable_name="c", max_deliver=2, ack_wait=0.1, backoff=[0.1])
@@ -30,16 +33,30 @@ async def make_consumer(js: JetStream, **options: object) -> Consumer:
 async def give_up(js: JetStream, consumer: Consumer, *payloads: bytes, reason: str = "") -> None:
     """Publish messages and let them become dead letters: terminated with a reason, else not acknowledged."""
     kinds = [MessageTerminated if reason else MaxDeliveries]
-    async with js.advisories(kinds, stream="A") as events:
+    async with js.advisories(kinds, stream="A", consumer="c") as events:
         for payload in payloads:
             await js.publish("a.x", payload)
-        left = len(payloads)
-        while left:
+        heard: list[Advisory] = []
+        while len(heard) < len(payloads):
             for message in await consumer.fetch(10, expires=0.05):
                 if reason:
                     message.term(reason)
-            while await events.next(timeout=0.05) is not None:
-                left -= 1
+            while (event := await events.next(timeout=0.05)) is not None:
+                heard.append(event)
+    await captured(js, events.subjects[0], heard[-1])
+
+
+async def captured(js: JetStream, subject: str, last: Advisory) -> None:
+    """Wait until the streams that capture a subject have an advisory: they may get it after us."""
+    for stream in [await js.get_stream(name) async for name in js.stream_names(subject)]:
+
+        async def stored(stream: Stream = stream) -> bool:
+            try:
+                return json.loads((await stream.get_last_message(subject)).data)["id"] == last.id
+            except MessageNotFound:
+                return False
+
+        await until(stored, f"an advisory in {stream.name}")
 
 
 async def read(js: JetStream, **options: object) -> list[DeadLetter]:
@@ -144,9 +161,11 @@ async def test_reading_leaves_nothing_behind_on_the_server(js: JetStream) -> Non
     async with aclosing(js.dead_letters("A", "c")) as letters:  # type: ignore[type-var]
         await anext(letters)
     before = len(js.connection.session.receivers)
-    async with asyncio.timeout(5):
-        while [name async for name in advisories.consumer_names()]:
-            await asyncio.sleep(0.01)
+
+    async def none() -> bool:
+        return not [name async for name in advisories.consumer_names()]
+
+    await until(none, "the consumers to be gone")
     assert len(js.connection.session.receivers) == before
 
 
@@ -195,7 +214,7 @@ async def test_following_goes_on_after_the_server_was_restarted(server: Server, 
         assert told(await anext(letters))[3] == b"before"
         server.restart()
         await give_up(js, consumer, b"after")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             assert told(await anext(letters))[3] == b"after"
 
 

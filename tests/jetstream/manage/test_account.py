@@ -80,7 +80,7 @@ async def test_a_domain_is_reached_by_its_name_and_by_none() -> None:
 
 
 async def test_a_domain_that_is_not_there_is_said_to_be_unreachable(nc: Connection) -> None:
-    js = JetStream(nc, domain="elsewhere", timeout=0.3)
+    js = JetStream(nc, domain="elsewhere", timeout=3)
     with pytest.raises(JetStreamNotEnabled, match="domain"):
         await js.account_info()
 

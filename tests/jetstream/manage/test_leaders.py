@@ -16,19 +16,21 @@ from jetspark.jetstream.model.advisories import Advisory, ConsumerLeaderElected,
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ClusterInfo
 from jetspark.jetstream.model.stream import Placement
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster
 from tests.jetstream.support import memory
+from tests.support.consuming import until
 
 
 @pytest_asyncio.fixture
 async def clustered(cluster: Cluster) -> AsyncIterator[JetStream]:
     async with await jetspark.connect(cluster.urls) as nc:
-        yield JetStream(nc)
+        yield JetStream(nc, timeout=30)
 
 
 async def elected(events: Advisories, old: str | None) -> Advisory:
     """The first event of another leader; the one of the first election may still be on its way."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         async for event in events:
             if event.leader != old:  # type: ignore[attr-defined]
                 return event
@@ -90,8 +92,12 @@ async def test_lists_and_reads_work_on_every_member(cluster: Cluster, clustered:
             assert "READ" in [name async for name in js.stream_names()]
             assert "READ" in [info.config.name async for info in js.streams()]
             there = await js.get_stream("READ")
+
+            async def all_there(there: Stream = there) -> bool:
+                return [m.sequence async for m in there.get_messages()] == list(range(1, 101))
+
+            await until(all_there, "a replica that may be behind")
             assert (await there.get_message(100)).data == b"99"
-            assert [m.sequence async for m in there.get_messages()] == list(range(1, 101))
     assert stream.config.num_replicas == 3
 
 

@@ -135,10 +135,10 @@ async def test_a_delay_cannot_be_negative(js: JetStream) -> None:
 
 
 async def test_in_progress_gives_more_time(js: JetStream) -> None:
-    consumer = await make_consumer(js, 1, ack_wait=1)
+    consumer = await make_consumer(js, 1, ack_wait=3)
     message = await one(consumer)
-    for _ in range(8):
-        await asyncio.sleep(0.25)
+    for _ in range(6):
+        await asyncio.sleep(0.75)
         message.in_progress()
         assert not message.settled
     assert await consumer.fetch_no_wait(1) == []
@@ -148,7 +148,7 @@ async def test_in_progress_gives_more_time(js: JetStream) -> None:
 
 
 async def test_term_is_the_end_of_a_message_and_says_why(js: JetStream) -> None:
-    consumer = await make_consumer(js, 2, ack_wait=0.2)
+    consumer = await make_consumer(js, 2, ack_wait=1.5)
     ended = await js.connection.subscribe("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.ORDERS.worker")
     (await one(consumer)).term("not a number: “x”")
     (await one(consumer)).term()
@@ -156,7 +156,7 @@ async def test_term_is_the_end_of_a_message_and_says_why(js: JetStream) -> None:
     assert (first["stream_seq"], first["reason"]) == (1, "not a number: “x”")
     assert "reason" not in second
     await settled_info(consumer, ack_pending=0)
-    assert await consumer.fetch(1, expires=0.4) == []
+    assert await consumer.fetch(1, expires=2) == []
     await ended.unsubscribe()
 
 
@@ -176,7 +176,7 @@ async def test_ack_next_acknowledges_and_brings_the_next(js: JetStream) -> None:
     seen = []
     while message is not None:
         seen.append(message)
-        last, message = message, await message.ack_next(expires=0.3)
+        last, message = message, await message.ack_next(expires=2)
         assert last.settled
     assert sequences(seen) == [1, 2, 3]
     assert (await settled_info(consumer, ack_pending=0)).ack_floor.stream_seq == 3
@@ -193,7 +193,7 @@ async def test_ack_next_is_one_packet(js: JetStream, proxy: TCPProxy) -> None:
     assert payload.startswith(b"+NXT {")
     assert json.loads(payload.removeprefix(b"+NXT ")) == {
         "batch": 1,
-        "expires": pytest.approx(5 * 10**9, rel=0.01),
+        "expires": pytest.approx(5 * 10**9, rel=0.5),
     }
 
 
@@ -327,13 +327,15 @@ async def test_a_message_is_delivered_no_more_often_than_allowed(js: JetStream) 
 async def test_backoff_says_when_it_comes_again(js: JetStream) -> None:
     consumer = await make_consumer(js, 1, backoff=[0.1, 0.3, 60], max_deliver=4)
     loop = asyncio.get_running_loop()
-    times = []
+    asked, came = [], []
     for delivery in (1, 2, 3):
+        asked.append(loop.time())
         message = await one(consumer)
-        times.append(loop.time())
+        came.append(loop.time())
         assert message.metadata.num_delivered == delivery
-    assert times[1] - times[0] >= 0.1 - 0.05
-    assert times[2] - times[1] >= 0.3 - 0.05
+    # Not from when it came: we may see that late.
+    assert came[1] - asked[0] >= 0.1 - 0.05
+    assert came[2] - asked[1] >= 0.3 - 0.05
     assert await consumer.fetch(1, expires=0.5) == []
 
 

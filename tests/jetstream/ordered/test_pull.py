@@ -64,7 +64,7 @@ async def test_fetch_by_bytes(js: JetStream) -> None:
     ordered = await stream.ordered_consumer()
     seen: list[int] = []
     while len(seen) < 20:
-        batch = await ordered.fetch(max_bytes=500, expires=0.5)
+        batch = await ordered.fetch(max_bytes=500, expires=3)
         assert batch
         seen += sequences(batch)
     assert seen == list(range(1, 21))

@@ -91,7 +91,7 @@ async def test_deliveries_that_are_lost_are_delivered_again_in_order(
     through: JetStream, proxy: TCPProxy, js: JetStream, watch: Watch, lose: int
 ) -> None:
     stream = await make_stream(js)
-    subscription = await through.subscribe("orders.>", ordered=True, idle_heartbeat=0.2)
+    subscription = await through.subscribe("orders.>", ordered=True, idle_heartbeat=0.2, alarm_after=60)
     await fill(js, stream, 3)
     assert await read(subscription, 3) == [1, 2, 3]
     proxy.server_to_client = lossy = Lossy(DELIVERY, lose=lose)

@@ -623,7 +623,7 @@ async def test_a_fetch_that_ended_with_an_error_after_messages_does_not_ask_that
 async def test_a_fetch_whose_request_is_lost_goes_on_with_the_next_consumer(
     server: ScriptedJetStream, consumer: OrderedConsumer
 ) -> None:
-    fetching = asyncio.create_task(consumer.fetch(1, expires=HOUR, idle_heartbeat=0.05))
+    fetching = asyncio.create_task(consumer.fetch(1, expires=HOUR, idle_heartbeat=1))
     await server.pull()
     pull, sequences = await fetched(server, fetching, "message")
     assert (pull.consumer, sequences) == ("o_2", [1])

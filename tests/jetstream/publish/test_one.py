@@ -36,7 +36,7 @@ from jetspark.jetstream.publish.headers import compose_headers
 from jetspark.server import Server, run
 from jetspark.wire import PubFrame
 from tests.support.proxy import TCPProxy
-from tests.support.publishing import ScriptedStream, lose_acknowledgements, make_stream, stored
+from tests.support.publishing import ScriptedStream, came, lose_acknowledgements, make_stream, stored
 from tests.support.watch import Watch
 
 
@@ -313,9 +313,9 @@ async def test_after_retry_for_the_last_error_is_raised(
     stream, js = scripted
     stream.on_message = lambda _: stream.refuse(err_code=err_code) if err_code else stream.nobody()
     with pytest.raises(error):
-        # The first wait is less than 0.25 s; with the second it is at least 0.125 + 0.25 s.
-        await js.publish("orders.new", retry_for=0.37)
-    assert len(stream.received) == 2
+        await js.publish("orders.new", retry_for=2.0)
+    # The shortest waits are 0.125, 0.25, 0.5, 0.5 and 0.5 s; a slow machine has time for fewer of them.
+    assert 2 <= len(stream.received) <= 6
 
 
 async def test_with_retry_for_zero_there_is_one_try(scripted: tuple[ScriptedStream, JetStream]) -> None:
@@ -349,9 +349,11 @@ async def test_with_an_id_it_is_tried_again_when_no_answer_comes(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:
     stream, js = scripted
-    stream.on_message = lambda _: stream.acknowledge() if len(stream.received) == 3 else stream.lose()
-    assert (await js.publish("orders.new", msg_id="a1", timeout=0.1)).sequence == 1
-    assert stream.ids == ["a1", "a1", "a1"]
+    stream.on_message = lambda _: stream.acknowledge() if len(stream.received) >= 3 else stream.lose()
+    assert (await js.publish("orders.new", msg_id="a1", timeout=0.1)).stream == "ORDERS"
+    # More than three when the last answer took too long.
+    assert len(stream.ids) >= 3
+    assert set(stream.ids) == {"a1"}
 
 
 async def test_without_an_id_it_is_not_tried_again_when_no_answer_comes(
@@ -360,6 +362,7 @@ async def test_without_an_id_it_is_not_tried_again_when_no_answer_comes(
     stream, js = scripted
     with pytest.raises(Timeout):
         await js.publish("orders.new", timeout=0.1)
+    await came(stream, 1)
     assert len(stream.received) == 1
 
 
@@ -425,7 +428,7 @@ async def test_while_disconnected_it_waits_for_the_connection(server: Server) ->
         await make_stream(js, storage="file")
         server.kill()
         await watch.until(Event.DISCONNECTED)
-        publishing = asyncio.create_task(js.publish("orders.new", b"one", timeout=5.0))
+        publishing = asyncio.create_task(js.publish("orders.new", b"one", timeout=60.0, retry_for=60.0))
         await asyncio.to_thread(server.start)
         assert (await publishing).sequence == 1
 
@@ -434,7 +437,7 @@ async def test_while_disconnected_it_gives_up_after_retry_for_and_sends_nothing_
     watch = Watch()
     async with await jetspark.connect(server.url, **watch.listeners) as nc:
         js = JetStream(nc, timeout=0.2)
-        stream = await make_stream(js, storage="file")
+        stream = await make_stream(JetStream(nc), storage="file")
         server.kill()
         await watch.until(Event.DISCONNECTED)
         with pytest.raises(Timeout, match="was not restored"):

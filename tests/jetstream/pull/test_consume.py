@@ -423,11 +423,11 @@ async def test_a_slow_coroutine_handler_raises_no_alarm(js: JetStream) -> None:
     finished: list[JetStreamMsg] = []
 
     async def handle(message: JetStreamMsg) -> None:
-        await asyncio.sleep(3 if message.data == b"1" else 0)
+        await asyncio.sleep(5 if message.data == b"1" else 0)
         finished.append(message)
 
     async with await consumer.consume(
-        handle, max_messages=1, expires=1, idle_heartbeat=0.5, on_error=failures.append
+        handle, max_messages=1, expires=2, idle_heartbeat=1, on_error=failures.append
     ):
         await eventually(lambda: len(finished) == 3, "all to be handled")
     assert not failures
@@ -439,11 +439,11 @@ async def test_a_handler_that_blocks_the_loop_raises_no_alarm(js: JetStream) -> 
     handler = Collector()
 
     def handle(message: JetStreamMsg) -> None:
-        time.sleep(1.5 if message.data == b"1" else 0)
+        time.sleep(3 if message.data == b"1" else 0)
         handler(message)
 
     async with await consumer.consume(
-        handle, max_messages=1, expires=1, idle_heartbeat=0.5, on_error=failures.append
+        handle, max_messages=1, expires=2, idle_heartbeat=1, on_error=failures.append
     ):
         assert await handler.until(3) == [1, 2, 3]
     assert not failures
@@ -453,8 +453,8 @@ async def test_an_idle_server_raises_no_alarm(js: JetStream) -> None:
     consumer = await make_consumer(js)
     failures: list[Exception] = []
     handler = Collector()
-    async with await consumer.consume(handler, expires=1, idle_heartbeat=0.5, on_error=failures.append):
-        await asyncio.sleep(2.5)
+    async with await consumer.consume(handler, expires=2, idle_heartbeat=1, on_error=failures.append):
+        await asyncio.sleep(5)
         await fill(js, await js.get_stream("ORDERS"), 1)
         assert await handler.until(1) == [1]
     assert not failures
@@ -468,7 +468,7 @@ async def test_it_stalls_at_max_ack_pending_and_goes_on_when_something_is_acknow
     consumer = await stream.create_consumer(ConsumerConfig(name="worker", max_ack_pending=5, ack_wait=60))
     seen: list[JetStreamMsg] = []
     failures: list[Exception] = []
-    async with await consumer.consume(seen.append, expires=1, on_error=failures.append):  # type: ignore[arg-type]
+    async with await consumer.consume(seen.append, expires=10, on_error=failures.append):  # type: ignore[arg-type]
         while len(seen) < 20:
             expected = min(len(seen) + 5, 20)
             await eventually(lambda: len(seen) == expected, f"{expected} messages")  # noqa: B023

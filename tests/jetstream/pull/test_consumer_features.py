@@ -138,8 +138,8 @@ async def test_a_paused_consumer_delivers_when_it_goes_on(js: JetStream) -> None
     assert (await consumer.info()).paused
     assert await consumer.fetch(3, expires=0.2) == []
     failures: list[Exception] = []
-    async with asyncio.timeout(LONG), consumer.messages(expires=1, on_error=failures.append) as messages:
-        assert await messages.next(timeout=1.5) is None
+    async with asyncio.timeout(LONG), consumer.messages(expires=3, on_error=failures.append) as messages:
+        assert await messages.next(timeout=3.5) is None
         await consumer.resume()
         assert sequences([await anext(messages) for _ in range(3)]) == [1, 2, 3]
     assert not failures
@@ -169,9 +169,9 @@ async def test_an_update_does_not_disturb_a_reader(js: JetStream) -> None:
 
 async def test_a_consumer_without_use_is_deleted_and_one_in_use_is_not(js: JetStream) -> None:
     stream = await make_stream(js)
-    consumer = await stream.create_consumer(ConsumerConfig(inactive_threshold=0.5))
-    async with asyncio.timeout(LONG), consumer.messages(expires=1) as messages:
-        assert await messages.next(timeout=1.5) is None
+    consumer = await stream.create_consumer(ConsumerConfig(inactive_threshold=2))
+    async with asyncio.timeout(LONG), consumer.messages(expires=3) as messages:
+        assert await messages.next(timeout=5) is None
         await fill(js, stream, 1)
         assert (await anext(messages)).data == b"1"
 

@@ -18,6 +18,7 @@ from jetspark import (
     UsageError,
     connect,
 )
+from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Messages
@@ -45,6 +46,15 @@ async def take(messages: Messages, number: int) -> list[JetStreamMsg]:
         while len(taken) < number:
             taken.append(await anext(messages))
     return taken
+
+
+async def delivered(consumer: Consumer, number: int) -> None:
+    """Wait until the server has sent so many messages: one that stops earlier is not sent the rest."""
+
+    async def all_of_them() -> bool:
+        return (await consumer.info()).delivered.consumer_seq == number
+
+    await until(all_of_them, f"{number} messages to be delivered")
 
 
 # --- reading
@@ -193,6 +203,7 @@ async def test_what_stop_finds_in_the_buffer_goes_to_another_client_at_once(
     messages = consumer.messages(max_messages=50)
     for message in await take(messages, 5):
         message.ack()
+    await delivered(consumer, 50)
     await messages.stop()
     async with asyncio.timeout(LONG), connect(nc.connected_url or "") as other:
         theirs = await other.jetstream().get_consumer("ORDERS", "worker")
@@ -239,6 +250,7 @@ async def test_drain_hands_out_what_is_buffered_and_asks_for_no_more(js: JetStre
     consumer = await make_consumer(js, 100)
     async with asyncio.timeout(LONG), consumer.messages(max_messages=20) as messages:
         seen = await take(messages, 1)
+        await delivered(consumer, 20)
         messages.drain()
         seen += [message async for message in messages]
     assert sequences(seen) == list(range(1, len(seen) + 1))
@@ -286,6 +298,7 @@ async def test_a_consumer_without_acknowledgements_gets_nothing_back(js: JetStre
     consumer = await make_consumer(js, 10, ack_policy="none")
     async with consumer.messages() as messages:
         await take(messages, 1)
+        await delivered(consumer, 10)
     assert (await consumer.info()).num_pending == 0
 
 
@@ -307,6 +320,7 @@ async def test_what_is_buffered_comes_before_the_error(js: JetStream, nc: Connec
     consumer = await make_consumer(js, 5)
     async with asyncio.timeout(LONG), consumer.messages() as messages:
         await take(messages, 1)
+        await delivered(consumer, 5)
         await consumer.delete()
         await eventually(lambda: not listeners(nc), "the pull to end")
         assert sequences(await take(messages, 4)) == [2, 3, 4, 5]

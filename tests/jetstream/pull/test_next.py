@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("tidy")
 async def test_it_gives_one_message_after_the_other(js: JetStream) -> None:
     consumer = await make_consumer(js, 3)
     for expected in (b"1", b"2", b"3"):
-        message = await consumer.next(expires=1)
+        message = await consumer.next(expires=LONG)
         assert message is not None
         assert message.data == expected
 

@@ -38,7 +38,7 @@ async def test_overflow_serves_when_so_many_are_pending(js: JetStream) -> None:
     consumer = await overflow(js, 5)
     assert await consumer.fetch(5, min_pending=10, expires=0.2) == []
     # It is looked at before every message: with 2 pending it is over.
-    assert sequences(await consumer.fetch(5, min_pending=3, expires=0.5)) == [1, 2, 3]
+    assert sequences(await consumer.fetch(5, min_pending=3, expires=2)) == [1, 2, 3]
 
 
 async def test_overflow_begins_when_enough_has_gathered(js: JetStream) -> None:
@@ -65,7 +65,7 @@ async def test_a_consume_can_be_the_overflow(js: JetStream) -> None:
         seen.append,
         min_pending=10,
         max_messages=3,
-        expires=1,
+        expires=10,
         on_error=failures.append,  # type: ignore[arg-type]
     ):
         await waiting(consumer, 1)
@@ -143,7 +143,7 @@ async def test_a_consume_keeps_its_pin_and_another_takes_over_when_it_stops(
 ) -> None:
     # The server sends what the open request of a pinned client still asks for although nobody listens any
     # more; it comes again after ack_wait.
-    consumer = await pinned(js, 10, timeout=1, ack_policy="explicit", ack_wait=1)
+    consumer = await pinned(js, 10, timeout=5, ack_policy="explicit", ack_wait=5)
     stream = await js.get_stream("ORDERS")
     mine: list[int] = []
     others: list[int] = []
@@ -158,9 +158,9 @@ async def test_a_consume_keeps_its_pin_and_another_takes_over_when_it_stops(
 
     async with connect(nc.connected_url or "") as other:
         theirs = await other.jetstream().get_consumer("ORDERS", "worker")
-        running = await consumer.consume(keep(mine), expires=1, max_messages=5, on_error=failures.append)
+        running = await consumer.consume(keep(mine), expires=4, max_messages=5, on_error=failures.append)
         await eventually(lambda: len(mine) == 10, "ten messages")
-        async with await theirs.consume(keep(others), expires=1, on_error=failures.append):
+        async with await theirs.consume(keep(others), expires=4, on_error=failures.append):
             for expected in (20, 30):
                 await fill(js, stream, 10)
                 await eventually(lambda: len(mine) == expected, f"{expected} messages")  # noqa: B023
@@ -178,7 +178,7 @@ async def test_a_consume_that_is_unpinned_reports_it_and_gets_in_line(js: JetStr
     stream = await js.get_stream("ORDERS")
     seen: list[JetStreamMsg] = []
     failures: list[Exception] = []
-    async with await consumer.consume(seen.append, expires=1, on_error=failures.append):  # type: ignore[arg-type]
+    async with await consumer.consume(seen.append, expires=4, on_error=failures.append):  # type: ignore[arg-type]
         await eventually(lambda: len(seen) == 5, "five messages")
         await consumer.unpin("jobs")
         await fill(js, stream, 5)

@@ -423,6 +423,7 @@ async def test_gaps_are_seen_among_messages_of_one_read(
     server.send(server.message(), server.message(skip=2), server.message(), server.message(skip=1))
     for _ in range(4):
         await subscription.next(LONG)
+    await watch.until(Event.ERROR, times=2)
     errors = [error for event, error in watch.events if event is Event.ERROR]
     assert [type(error) for error in errors] == [MessageGap, MessageGap]
     assert [(error.expected, error.received) for error in errors] == [(2, 4), (6, 7)]

@@ -216,8 +216,8 @@ async def test_a_closed_connection_is_told_at_once(nc: Connection, stream: Strea
 
 async def test_a_silent_server_ends_in_a_timeout(proxy: TCPProxy) -> None:
     async with await jetspark.connect(proxy.url) as nc:
-        js = JetStream(nc, timeout=0.3)
-        stream = await js.create_stream(memory("A", "a", allow_direct=True))
+        await JetStream(nc).create_stream(memory("A", "a", allow_direct=True))
+        stream = scripted_stream(nc, timeout=0.3)
         proxy.stall()
         with pytest.raises(Timeout, match=r"DIRECT\.GET\.A"):
             await anext(aiter(stream.get_messages()))
@@ -274,7 +274,7 @@ async def test_reading_goes_on_where_it_was_when_the_connection_breaks(
         through_proxy = await JetStream(nc).get_stream("A")
         messages = [message async for message in through_proxy.get_messages()]
     assert sequences(messages) == list(range(1, 30_001))
-    assert proxy.accepted == 5
+    assert proxy.accepted >= 5
 
 
 async def test_reading_goes_on_after_the_server_was_killed_and_restarted(server: Server) -> None:
@@ -348,7 +348,7 @@ async def test_an_answer_that_stops_is_asked_for_again() -> None:
             lambda peer, pub: answer_batch(peer, pub, [1, 2, 3], 6, end=False),
             lambda peer, pub: answer_batch(peer, pub, [4, 5, 6], 3),
         ],
-        timeout=0.4,
+        timeout=1.5,
     )
     assert got == [1, 2, 3, 4, 5, 6]
 
@@ -364,7 +364,7 @@ async def test_late_answers_to_a_former_request_are_dropped() -> None:
         answer_batch(peer, former[0], [1, 2, 3, 4], 4)
         answer_batch(peer, pub, [3, 4], 2)
 
-    assert await read_scripted([stop, go_on], timeout=0.4) == [1, 2, 3, 4]
+    assert await read_scripted([stop, go_on], timeout=1.5) == [1, 2, 3, 4]
 
 
 async def test_an_end_without_a_message_is_an_end_whatever_it_counts() -> None:

@@ -154,8 +154,8 @@ async def test_a_direct_get_goes_on_when_the_connection_breaks(js: JetStream, pr
 
 async def test_a_direct_get_has_a_deadline(proxy: TCPProxy) -> None:
     async with await jetspark.connect(proxy.url) as nc:
-        js = JetStream(nc, timeout=0.3)
-        stream = await js.create_stream(memory("B", "b", allow_direct=True))
+        await JetStream(nc).create_stream(memory("A", "a", allow_direct=True))
+        stream = scripted_stream(nc, timeout=0.3)
         proxy.stall()
         with pytest.raises(Timeout):
             await stream.get_message(1)

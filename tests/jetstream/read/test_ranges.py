@@ -285,7 +285,15 @@ async def test_it_goes_on_behind_a_purge_when_it_may(js: JetStream, large: Strea
 
 async def test_what_was_read_before_the_purge_is_not_lost(js: JetStream, large: Stream) -> None:
     """All of a range that is in memory already may vanish from the stream."""
-    assert await read_and_disturb(js, await range_of(large, 1, 45), large.purge) == list(range(1, 45))
+
+    async def purge() -> None:
+        async def sent() -> bool:
+            return [info.delivered.stream_seq >= 44 async for info in large.consumers()] == [True]
+
+        await until(sent, "the rest of the range to be sent")
+        await large.purge()
+
+    assert await read_and_disturb(js, await range_of(large, 1, 45), purge) == list(range(1, 45))
 
 
 async def test_a_limit_that_overtakes_it_is_a_loss(js: JetStream) -> None:
@@ -396,7 +404,7 @@ async def test_a_connection_that_breaks_again_and_again_costs_nothing(
     async with asyncio.timeout(60), await jetspark.connect(proxy.url, reconnect_wait=0.01) as nc:
         assert await read(JetStream(nc), await range_of(stream)) == list(range(1, MANY + 1))
         await no_consumers(stream)
-    assert proxy.accepted == 4
+    assert proxy.accepted >= 4
 
 
 @pytest.mark.parametrize("kind", ["limits", "workqueue"])

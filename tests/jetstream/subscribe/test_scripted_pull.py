@@ -228,7 +228,7 @@ async def test_a_batch_that_is_late_comes_with_the_next_fetch(
     server: ScriptedJetStream, subscription: PullSubscription
 ) -> None:
     server.hold_pongs()
-    fetching = fetch(subscription, 5, 0.2)
+    fetching = fetch(subscription, 5, 1.5)
     first = await server.pull()
     first.send(first.status("404 No Messages"))
     second = await server.pull()
