@@ -198,7 +198,7 @@ def test_a_domain_leads_to_another_jetstream(cli: Cli, monkeypatch: pytest.Monke
         monkeypatch.setenv("NATS_URL", server.url)
         cli("stream", "add", "A", "--subjects", "a", "--js-domain", "hub")
         assert cli.json("stream", "ls", "--names", "--js-domain", "hub") == ["A"]
-        cli.fails("stream", "ls", "--js-domain", "elsewhere", "--timeout", "300ms", code=1)
+        cli.fails("stream", "ls", "--js-domain", "elsewhere", "--timeout", "3s", code=1)
         cli.fails("stream", "ls", "--js-domain", "a", "--js-api-prefix", "b", code=2)
 
 

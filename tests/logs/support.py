@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from jetspark import JetStream, JetStreamMsg, Stream
+from jetspark import ConnectionLost, JetStream, JetStreamMsg, Stream, Timeout
 from jetspark.logs.agent.agent import Agent
 from jetspark.logs.agent.options import ShipOptions
 
-LONG = 30.0  # seconds; only a hang takes so long
+LONG = 60.0  # seconds; only a hang takes so long
 
 
 async def until(done: Callable[[], Awaitable[bool]], what: str) -> None:
@@ -29,7 +29,10 @@ async def stored(stream: Stream, number: int) -> None:
     """Wait until the stream has so many messages."""
 
     async def enough() -> bool:
-        return (await stream.info()).state.messages >= number
+        try:
+            return (await stream.info()).state.messages >= number
+        except (ConnectionLost, Timeout):
+            return False  # The server was killed, and is slow to come back.
 
     await until(enough, f"{number} messages in {stream.name}, there are {stream.cached_info.state.messages}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 __all__ = ["process_gone", "wait_until"]
 
 
-def wait_until(done: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
+def wait_until(done: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
     """Poll until `done`. Raises AssertionError with `what` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import Cli
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -115,8 +116,12 @@ def test_next_prints_and_acknowledges(cli: Cli, stream: str, consumer: str) -> N
     records = cli("consumer", "next", stream, consumer, "--count", 2, "--json").records
     assert [(record["sequence"], record["data"]) for record in records] == [(2, "job 2"), (3, "job 3")]
     assert records[0]["consumer"] == consumer
-    info = cli.json("consumer", "info", stream, consumer)
-    assert (info["num_ack_pending"], info["ack_floor"]["stream_seq"]) == (0, 3)
+
+    def acknowledged() -> bool:
+        info = cli.json("consumer", "info", stream, consumer)
+        return (info["num_ack_pending"], info["ack_floor"]["stream_seq"]) == (0, 3)
+
+    wait_until(acknowledged, "all to be acknowledged")
 
 
 def test_next_leaves_sends_back_or_terminates_when_told(cli: Cli, stream: str, consumer: str) -> None:

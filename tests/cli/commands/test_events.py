@@ -9,6 +9,7 @@ import pytest
 
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
+from tests.support.waiting import wait_until
 
 
 def listening(process: Callable[..., Process], *arguments: object) -> Process:
@@ -27,13 +28,20 @@ def letters(server: Server, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NATS_URL", server.url)
     cli("stream", "add", "ADVISORIES", "--subjects", "$JS.EVENT.ADVISORY.>", "--max-age", "1d")
     cli("stream", "add", "WQ", "--subjects", "workq.>", "--retention", "work")
-    cli("consumer", "add", "WQ", "WORK", "--wait", "1s", "--max-deliver", "1")
+    cli("consumer", "add", "WQ", "WORK", "--wait", "1m", "--max-deliver", "1")
     cli("pub", "workq.jobs", '{"job":"{{Count}}"}', "-H", "Team:a", "--count", 3, "--msg-id", "j{{Count}}")
     cli("consumer", "next", "WQ", "WORK", "--nak")
     cli("consumer", "next", "WQ", "WORK")
     cli("consumer", "next", "WQ", "WORK", "--term")
-    # The server says that a message was delivered too often when it would deliver it again.
-    cli("consumer", "next", "WQ", "WORK", "--wait", "100ms")
+    about = {f"$JS.EVENT.ADVISORY.CONSUMER.{kind}.WQ.WORK" for kind in ("MAX_DELIVERIES", "MSG_TERMINATED")}
+
+    def told() -> bool:
+        # The server says that a message was delivered too often when it would deliver it again.
+        cli("consumer", "next", "WQ", "WORK", "--wait", "100ms")
+        state = cli.json("stream", "info", "ADVISORIES", "--subjects", ">")["state"]
+        return about <= set(state["subjects"])
+
+    wait_until(told, "the advisories in their stream")
 
 
 def test_events_are_shown_as_in_the_blog(process: Callable[..., Process], cli: Cli, stream: str) -> None:
@@ -41,7 +49,7 @@ def test_events_are_shown_as_in_the_blog(process: Callable[..., Process], cli: C
     cli("pub", f"{stream.lower()}.jobs", "x")
     running = listening(process, "--kind", "max_deliver", "--stream", stream, "--count", 1)
     cli("consumer", "next", stream, "WORK", "--nak")
-    cli("consumer", "next", stream, "WORK", "--wait", "100ms")
+    cli("consumer", "next", stream, "WORK", "--wait", "1s")
     result = running.end()
     assert result.code == 0
     title, *rest = result.out.splitlines()

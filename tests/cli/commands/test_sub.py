@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import Cli
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_a_stream_is_read_from_its_beginning(cli: Cli, filled: str) -> None:
     assert first == f'[#1] Received on "{filled.lower()}.a": {filled}#1, 9 pending'
     assert "[#2]" in text
     assert "[#3]" not in text
-    assert len(data(cli, "--stream", filled, "--wait", "300ms")) == 10
+    assert len(data(cli, "--stream", filled, "--wait", "1500ms")) == 10
     assert cli.json("consumer", "ls", filled, "--names") == []
 
 
@@ -44,7 +45,7 @@ def test_a_stream_is_read_from_its_beginning(cli: Cli, filled: str) -> None:
 def test_a_stream_is_read_from_where_it_is_said(
     cli: Cli, filled: str, start: list[str], expected: list[str]
 ) -> None:
-    assert data(cli, "--stream", filled, *start, "--wait", "300ms") == expected
+    assert data(cli, "--stream", filled, *start, "--wait", "1500ms") == expected
 
 
 def test_a_subject_filters_a_stream(cli: Cli, filled: str) -> None:
@@ -54,18 +55,22 @@ def test_a_subject_filters_a_stream(cli: Cli, filled: str) -> None:
 def test_a_consumer_goes_on_where_it_was_and_takes_no_more_than_wanted(cli: Cli, filled: str) -> None:
     cli("consumer", "add", filled, "c")
     assert data(cli, "--stream", filled, "--consumer", "c", "--count", 3) == ["a 1", "a 2", "a 3"]
-    info = cli.json("consumer", "info", filled, "c")
-    assert (info["num_ack_pending"], info["num_pending"], info["delivered"]["stream_seq"]) == (0, 7, 3)
+
+    def acknowledged() -> bool:
+        info = cli.json("consumer", "info", filled, "c")
+        return (info["num_ack_pending"], info["num_pending"], info["delivered"]["stream_seq"]) == (0, 7, 3)
+
+    wait_until(acknowledged, "three to be acknowledged")
     assert data(cli, "--stream", filled, "--consumer", "c", "--no-ack", "--count", 1) == ["a 4"]
     assert cli.json("consumer", "info", filled, "c")["num_ack_pending"] == 1
-    assert len(data(cli, "--stream", filled, "--consumer", "c", "--wait", "300ms")) == 6
+    assert len(data(cli, "--stream", filled, "--consumer", "c", "--wait", "1500ms")) == 6
 
 
 def test_with_ack_a_work_queue_is_emptied(cli: Cli, name: str) -> None:
     cli("stream", "add", name, "--subjects", name, "--retention", "work")
     cli("pub", name, "job {{Count}}", "--count", 3)
     assert cli("sub", "--stream", name, "--ack", "--count", 2, "--raw").out == "job 1\njob 2\n"
-    assert cli.json("stream", "info", name)["state"]["messages"] == 1
+    wait_until(lambda: cli.json("stream", "info", name)["state"]["messages"] == 1, "one to be left")
     assert cli.json("consumer", "ls", name, "--names") == []
 
 

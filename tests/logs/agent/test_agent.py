@@ -13,6 +13,7 @@ from jetspark.errors import NoStreamForSubject, PublishError, UsageError
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.server import Server
 from tests.logs.support import lines_of, ship_once, shipping, stored, until
+from tests.support.consuming import freeze
 
 
 def write(path: Path, first: int, last: int) -> None:
@@ -91,7 +92,7 @@ async def test_lines_under_way_outlive_a_server_though_their_file_does_not(
         async with shipping(js, stream, logs) as running:
             write(logs / "a.log", 1, 1)
             await stored(stream, 1)
-            server.pause()
+            await freeze(server)
             write(logs / "a.log", 2, 1000)
 
             async def read() -> bool:
@@ -112,7 +113,7 @@ async def test_memory_is_bounded_by_the_window(server: Server, logs: Path) -> No
         write(logs / "a.log", 1, 1)
         async with shipping(js, stream, logs, window=500) as running:
             await stored(stream, 1)
-            server.pause()
+            await freeze(server)
             write(logs / "a.log", 2, 5000)
 
             async def full() -> bool:
@@ -167,7 +168,7 @@ async def test_a_file_that_is_rotated_away_while_the_stream_is_silent_is_not_los
         write(path, 1, 1)
         async with shipping(js, stream, logs, window=10, patterns=[str(path)]) as running:
             await stored(stream, 1)
-            server.pause()
+            await freeze(server)
             write(path, 2, 100)  # more than the window takes
             for number in (1, 2):
                 path.rename(logs / f"app.log.{number}")

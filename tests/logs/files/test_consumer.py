@@ -219,15 +219,15 @@ async def test_a_link_in_the_way_is_not_followed(js: JetStream, stream: Stream, 
 
 
 async def test_a_slow_disk_keeps_its_messages(js: JetStream, stream: Stream, tmp_path: Path) -> None:
-    consumer = await make(stream, ack_wait=1.0)
+    consumer = await make(stream, ack_wait=3.0)
     info_before = await consumer.info()
     await publish(js, stream, "h", 1, 10)
 
     class Slow(LogFiles):
-        """A disk that takes three times as long as a message may."""
+        """A disk that takes twice as long as a message may."""
 
         def append(self, host: str, lines: Sequence[bytes]) -> Appended:
-            asyncio.run(asyncio.sleep(3.0))
+            asyncio.run(asyncio.sleep(6.0))
             return super().append(host, lines)
 
     running = Running(js, consumer, Slow(tmp_path), once=True)
@@ -352,7 +352,7 @@ async def test_without_zstd_the_lines_stay_in_the_stream(
     packed = compressor("zstd")(b"packed" * 99)
     await js.publish(subject, b"before")
     await js.publish(subject, packed, headers={"Content-Encoding": "zstd"})
-    consumer = await make(stream, policy=policy, ack_wait=1.0)
+    consumer = await make(stream, policy=policy, ack_wait=4.0)
     with monkeypatch.context() as without:
         for module in ("compression.zstd", "zstandard"):
             without.setitem(sys.modules, module, None)
