@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from jetspark import blocking
+from tests.support.waiting import wait_until
 
-__all__ = ["TELL_WHEN_WAITING", "Program", "fill", "run_program"]
+__all__ = ["TELL_WHEN_WAITING", "Program", "delete_when_pulled", "fill", "run_program"]
 
-_LONG = 30.0  # seconds; only a hang takes this long
+_LONG = 90.0  # seconds; only a hang takes this long
 
 
 def fill(js: blocking.JetStream, stream: blocking.Stream, count: int) -> list[bytes]:
@@ -21,6 +23,16 @@ def fill(js: blocking.JetStream, stream: blocking.Stream, count: int) -> list[by
         for payload in payloads:
             publisher.send(f"{stream.name}.x", payload)
     return payloads
+
+
+def delete_when_pulled(consumer: blocking.Consumer) -> None:
+    """Delete a consumer, in a thread, once a pull request waits for its messages."""
+
+    def delete() -> None:
+        wait_until(lambda: consumer.info().num_waiting > 0, "a pull request")
+        consumer.delete()
+
+    threading.Timer(0, delete).start()
 
 
 #: Put before a program: prints a line when the main thread waits for something.

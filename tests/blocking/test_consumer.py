@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from jetspark import ConsumerConfig, ConsumerDeleted, StreamNotFound, UsageError, blocking
-from tests.blocking.support import fill
+from tests.blocking.support import delete_when_pulled, fill
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def test_fetch_returns_what_arrived_when_it_expires(
     js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
 ) -> None:
     fill(js, stream, 3)
-    assert len(consumer.fetch(10, expires=0.2)) == 3
+    assert len(consumer.fetch(10, expires=3)) == 3
     assert consumer.fetch(10, expires=0.1) == []
     assert consumer.next(expires=0.1) is None
 
 
 def test_fetch_by_bytes(js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer) -> None:
     fill(js, stream, 100)
-    assert 0 < len(consumer.fetch(max_bytes=2000, expires=1)) < 100
+    assert 0 < len(consumer.fetch(max_bytes=2000, expires=10)) < 100
 
 
 def test_fetch_waits_for_messages_of_other_threads(
@@ -64,9 +64,9 @@ def test_fetch_refuses_invalid_arguments(consumer: blocking.Consumer) -> None:
 
 
 def test_fetch_raises_what_ends_it(consumer: blocking.Consumer) -> None:
-    threading.Timer(0.1, consumer.delete).start()
+    delete_when_pulled(consumer)
     with pytest.raises(ConsumerDeleted):
-        consumer.fetch(1, expires=10)
+        consumer.fetch(1, expires=30)
 
 
 def test_an_ordered_consumer_reads_everything_in_order(

@@ -17,6 +17,7 @@ from jetspark import (
     blocking,
 )
 from tests.blocking.support import fill
+from tests.support.waiting import wait_until
 
 
 def test_a_stream_is_created_updated_and_deleted(js: blocking.JetStream) -> None:
@@ -120,7 +121,7 @@ def test_a_consumer_pauses_resumes_and_is_reset(js: blocking.JetStream, stream: 
     assert js.pause_consumer(stream.name, "c", 60.0).paused
     assert not js.resume_consumer(stream.name, "c").paused
     consumer.fetch(3).ack()
-    js.connection.flush()
+    wait_until(lambda: consumer.info().num_ack_pending == 0, "all acknowledged")
     consumer.reset(1)
     assert [message.data for message in consumer.fetch(3)] == [b"0", b"1", b"2"]
     js.reset_consumer(stream.name, "c", 2)

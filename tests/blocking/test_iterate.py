@@ -9,7 +9,7 @@ import pytest
 
 from jetspark import ConnectionClosed, ConsumerConfig, ConsumerDeleted, UsageError, blocking
 from jetspark.server import Server
-from tests.blocking.support import fill
+from tests.blocking.support import delete_when_pulled, fill
 from tests.support.waiting import wait_until
 
 
@@ -50,8 +50,7 @@ def test_messages_is_a_plain_iterator(
             if len(seen) == 2000:
                 break
     assert seen == payloads
-    js.connection.flush()
-    assert consumer.info().ack_floor.stream_seq == 2000
+    wait_until(lambda: consumer.info().ack_floor.stream_seq == 2000, "all acknowledged")
 
 
 @pytest.mark.parametrize("options", [{"max_messages": 1}, {"max_messages": 2}, {"max_bytes": 2000}])
@@ -163,7 +162,7 @@ def test_several_threads_share_one_iterator(
 
 def test_messages_raises_what_ends_it(consumer: blocking.Consumer) -> None:
     with consumer.messages() as messages:
-        threading.Timer(0.1, consumer.delete).start()
+        delete_when_pulled(consumer)
         with pytest.raises(ConsumerDeleted):
             next(messages)
 
@@ -341,8 +340,7 @@ def test_drain_handles_what_is_buffered(
     running.drain()
     assert not running.active
     assert seen == [b"%d" % number for number in range(len(seen))]
-    js.connection.flush()
-    assert consumer.info().num_ack_pending == 0
+    wait_until(lambda: consumer.info().num_ack_pending == 0, "all acknowledged")
 
 
 def test_stop_waits_for_the_handler_and_gives_back_the_rest(
@@ -389,7 +387,7 @@ def test_a_slow_handler_keeps_the_buffer_bounded(
 
 def test_wait_closed_raises_what_ended_it(consumer: blocking.Consumer) -> None:
     running = consumer.consume(lambda message: message.ack())
-    threading.Timer(0.1, consumer.delete).start()
+    delete_when_pulled(consumer)
     with pytest.raises(ConsumerDeleted):
         running.wait_closed()
     assert not running.active

@@ -6,6 +6,7 @@ import pytest
 
 from jetspark import ConsumerConfig, NoResponders, NotJetStreamMessage, Timeout, UsageError, blocking
 from tests.blocking.support import fill
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_message_shows_what_it_is(stream: blocking.Stream, consumer: blocking.
     assert "JetStreamMsg" in repr(message)
 
 
-def test_ack_is_terminal(nc: blocking.Connection, consumer: blocking.Consumer) -> None:
+def test_ack_is_terminal(consumer: blocking.Consumer) -> None:
     message = taken(consumer)
     message.ack()
     assert message.settled
@@ -40,9 +41,8 @@ def test_ack_is_terminal(nc: blocking.Connection, consumer: blocking.Consumer) -
     message.in_progress()
     message.ack_sync()
     assert message.ack_next() is None
-    nc.flush()
-    info = consumer.info()
-    assert (info.ack_floor.stream_seq, info.num_ack_pending) == (1, 0)
+    wait_until(lambda: consumer.info().ack_floor.stream_seq == 1, "the acknowledgement")
+    assert consumer.info().num_ack_pending == 0
 
 
 def test_nak_brings_the_message_again(consumer: blocking.Consumer) -> None:
@@ -52,17 +52,16 @@ def test_nak_brings_the_message_again(consumer: blocking.Consumer) -> None:
 
 
 def test_nak_with_a_delay_brings_it_later(consumer: blocking.Consumer) -> None:
-    taken(consumer).nak(delay=0.3)
+    taken(consumer).nak(delay=3)
     assert taken(consumer).data == b"1"
     rest = consumer.fetch(8, expires=5)
     assert b"0" not in [message.data for message in rest]
-    assert taken(consumer).data == b"0"
+    assert taken(consumer, expires=20).data == b"0"
 
 
-def test_term_ends_it(nc: blocking.Connection, consumer: blocking.Consumer) -> None:
+def test_term_ends_it(consumer: blocking.Consumer) -> None:
     taken(consumer).term("poison")
-    nc.flush()
-    assert consumer.info().num_ack_pending == 0
+    wait_until(lambda: consumer.info().num_ack_pending == 0, "the end of the message")
 
 
 def test_in_progress_is_not_terminal(consumer: blocking.Consumer) -> None:
@@ -100,24 +99,20 @@ def test_ack_next_is_none_when_nothing_comes(consumer: blocking.Consumer) -> Non
     assert batch[-1].settled
 
 
-def test_a_batch_is_acknowledged_with_one_write(nc: blocking.Connection, consumer: blocking.Consumer) -> None:
+def test_a_batch_is_acknowledged_with_one_write(consumer: blocking.Consumer) -> None:
     batch = consumer.fetch(10)
     assert batch.error is None
     batch[0].ack()
     batch.ack()
     batch.ack()
     assert all(message.settled for message in batch)
-    nc.flush()
-    assert consumer.info().ack_floor.stream_seq == 10
+    wait_until(lambda: consumer.info().ack_floor.stream_seq == 10, "all acknowledged")
 
 
-def test_many_messages_are_acknowledged_with_one_write(
-    nc: blocking.Connection, consumer: blocking.Consumer
-) -> None:
+def test_many_messages_are_acknowledged_with_one_write(consumer: blocking.Consumer) -> None:
     messages = [*consumer.fetch(4), *consumer.fetch(4)]
     blocking.ack_all(messages)
-    nc.flush()
-    assert consumer.info().ack_floor.stream_seq == 8
+    wait_until(lambda: consumer.info().ack_floor.stream_seq == 8, "all acknowledged")
 
 
 def test_on_a_consumer_without_acknowledgements_all_are_ignored(

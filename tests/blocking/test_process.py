@@ -7,6 +7,7 @@ import pytest
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
 from tests.blocking.support import TELL_WHEN_WAITING, Program, run_program
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -264,7 +265,8 @@ print("end of the program")
 def test_a_program_that_closes_nothing_ends_and_what_it_published_is_written(filled: Server) -> None:
     assert run_program(FORGOTTEN, filled.url) == "end of the program\n"
     with blocking.connect(filled.url) as nc:
-        assert nc.jetstream().get_stream("S").cached_info.state.messages == 1010
+        stream = nc.jetstream().get_stream("S")
+        wait_until(lambda: stream.info().state.messages == 1010, "all messages to be stored")
 
 
 FORGOTTEN_WITHOUT_SERVER = """

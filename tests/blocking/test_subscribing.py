@@ -91,7 +91,7 @@ def test_a_callback_that_raised_is_reported(js: blocking.JetStream, stream: bloc
             raise RuntimeError("not this time")
         done.append(message.data)
 
-    config = ConsumerConfig(ack_wait=0.3)
+    config = ConsumerConfig(ack_wait=3)
     with js.subscribe(f"{stream.name}.>", callback=handle, config=config, on_error=errors.append):
         wait_until(lambda: sorted(done) == [b"0", b"1"], "both to be done")
     assert [str(error) for error in errors] == ["not this time"]
@@ -213,11 +213,11 @@ def test_fetching(js: blocking.JetStream, stream: blocking.Stream) -> None:
         assert [message.data for message in batch] == payloads[:4]
         batch.ack()
         assert subscription.fetch()[0].data == payloads[4]
-        assert len(subscription.fetch(10, timeout=0.3)) == 5
+        assert len(subscription.fetch(10, timeout=3)) == 5
         with pytest.raises(Timeout):
             subscription.fetch(10, timeout=0.1)
         assert subscription.pending_msgs == 0
-        assert subscription.consumer_info().num_ack_pending == 6
+        wait_until(lambda: subscription.consumer_info().num_ack_pending == 6, "four acknowledged")
     assert names(js, stream) == []
     assert not subscription.active
     with pytest.raises(SubscriptionClosed):
