@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from jetspark import ConsumerConfig, StreamConfig, blocking
+from jetspark import ConsumerConfig, NoResponders, StreamConfig, blocking
 from jetspark.server import Server
 from tests.blocking.support import fill
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -43,7 +45,11 @@ def test_a_fetch_survives_a_kill_of_the_server(
     server: Server, js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
 ) -> None:
     restarting = kill_and_publish(server, js, "S.x", b"after")
-    assert [message.data for message in consumer.fetch(1, expires=30)] == [b"after"]
+    batch: list[blocking.JetStreamMsg] = []
+    while not batch:
+        with suppress(NoResponders):  # The server is back, and the consumer not yet.
+            batch = consumer.fetch(1, expires=30)
+    assert [message.data for message in batch] == [b"after"]
     restarting.join(30)
 
 
@@ -89,7 +95,7 @@ def test_a_publisher_loses_nothing_over_a_restart(
             publisher.send("S.x", b"%d" % number)
     assert publisher.failed == 0
     reader = js.ordered_consumer("S")
-    assert [message.data for message in reader.fetch(3000, expires=10)] == [b"%d" % n for n in range(3000)]
+    assert [message.data for message in reader.fetch(3000, expires=30)] == [b"%d" % n for n in range(3000)]
 
 
 def test_a_subscription_goes_on_after_a_restart(
@@ -97,6 +103,6 @@ def test_a_subscription_goes_on_after_a_restart(
 ) -> None:
     subscription = nc.subscribe(subject)
     server.restart()
-    nc.flush(30)
+    wait_until(lambda: nc.statistics.reconnects == 1, "the reconnect")
     nc.publish(subject, b"after")
     assert subscription.next().data == b"after"

@@ -170,7 +170,7 @@ def test_what_waits_beyond_the_window_is_bounded(server: Server) -> None:
     with blocking.connect(server.url) as nc:
         js = nc.jetstream()
         js.create_stream(StreamConfig(name="S", subjects=["s"]))
-        publisher = js.publisher(max_pending=10, max_buffered_bytes=10_000, timeout=0.5)
+        publisher = js.publisher(max_pending=10, max_buffered_bytes=10_000, timeout=3)
         server.stop()
 
         def publish() -> None:
