@@ -130,7 +130,7 @@ async def test_what_is_published_while_disconnected_is_bounded_and_sent_in_order
 async def test_awaiting_publish_times_out_when_the_network_does_not_come_back(
     proxy: TCPProxy, subject: str
 ) -> None:
-    async with connect(proxy.url, drain_timeout=0.5, connect_timeout=1) as nc:
+    async with connect(proxy.url, drain_timeout=0.5) as nc:
         proxy.refuse()
         proxy.cut()
         while nc.connected:

@@ -98,7 +98,7 @@ async def test_flush_can_be_cancelled_and_the_next_one_is_not_confused(nc: Conne
 
 
 async def test_a_publish_that_waits_for_the_network_can_be_cancelled(proxy: TCPProxy, subject: str) -> None:
-    async with connect(proxy.url, pending_size=64 * 1024 * 1024, connect_timeout=1) as nc:
+    async with connect(proxy.url, pending_size=64 * 1024 * 1024) as nc:
         proxy.stall()
         data = bytes(512 * 1024)
         while nc.session.outbox.size < 1024 * 1024:
@@ -133,14 +133,23 @@ async def cancel_now(task: asyncio.Task[None]) -> None:
 
 async def test_connect_under_a_deadline_of_the_caller_leaves_no_socket() -> None:
     async with ScriptedServer(greeting=b"") as server:
+        deadline = asyncio.timeout(None)
+
+        async def expire() -> None:
+            """Let the deadline pass when the server has the connection."""
+            await server.peer()
+            deadline.reschedule(asyncio.get_running_loop().time())
+
+        expiring = asyncio.create_task(expire())
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
+            async with deadline:
                 await connect(server.url)
+        await expiring
         await (await server.peer()).closed.wait()
 
 
 async def test_a_cancelled_drain_of_a_subscription_ends_it(proxy: TCPProxy, subject: str) -> None:
-    async with connect(proxy.url, connect_timeout=1) as nc:
+    async with connect(proxy.url) as nc:
         subscription = await nc.subscribe(subject)
         await nc.flush()
         proxy.stall()
@@ -151,7 +160,7 @@ async def test_a_cancelled_drain_of_a_subscription_ends_it(proxy: TCPProxy, subj
 
 
 async def test_a_cancelled_drain_closes_the_connection(proxy: TCPProxy) -> None:
-    nc = await connect(proxy.url, connect_timeout=1)
+    nc = await connect(proxy.url)
     proxy.stall()
     await cancel(nc.drain())
     assert nc.closed

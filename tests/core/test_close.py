@@ -58,7 +58,7 @@ async def test_a_closed_connection_refuses_everything(shared_server: Server, sub
 
 async def test_what_is_published_after_close_was_called_is_refused(proxy: TCPProxy, subject: str) -> None:
     """It could not be written any more, and nothing is lost silently."""
-    nc = await connect(proxy.url, connect_timeout=1)
+    nc = await connect(proxy.url)
     subscription = await nc.subscribe(subject)
     await nc.publish(subject, reply="answer")
     message = await subscription.next()
@@ -104,13 +104,13 @@ async def test_wait_closed_returns_when_somebody_closes(shared_server: Server) -
 
 
 async def test_close_wakes_whoever_waits(shared_server: Server, proxy: TCPProxy, subject: str) -> None:
-    nc = await connect(proxy.url, connect_timeout=1)
+    nc = await connect(proxy.url)
     subscription = await nc.subscribe(subject)
-    reading = asyncio.create_task(subscription.next())
+    reading = asyncio.create_task(subscription.next(60))
     await nc.flush()
     proxy.stall()
-    flushing = asyncio.create_task(nc.flush())
-    asking = asyncio.create_task(nc.request(subject))
+    flushing = asyncio.create_task(nc.flush(60))
+    asking = asyncio.create_task(nc.request(subject, timeout=60))
     await asyncio.sleep(0)
     await nc.close()
     with pytest.raises(SubscriptionClosed):
@@ -212,7 +212,7 @@ async def test_closing_while_reconnecting_ends_the_attempts(proxy: TCPProxy, wat
 
 
 async def test_closing_a_connection_to_a_silent_server_takes_a_bounded_time(proxy: TCPProxy) -> None:
-    nc = await connect(proxy.url, connect_timeout=1)
+    nc = await connect(proxy.url)
     proxy.stall()
     nc.publish("subject", b"lost")
     async with asyncio.timeout(30):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -24,11 +25,11 @@ from tests.support.scripted import ScriptedServer
 
 
 @pytest.fixture
-def dead_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def dead_port() -> Iterator[int]:
+    """A port that nobody listens on, and that nobody else is given."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
 
 
 def chain(error: BaseException) -> list[BaseException]:
@@ -51,7 +52,7 @@ async def test_a_server_that_is_not_there_is_named(dead_port: int) -> None:
 
 async def test_a_host_that_cannot_be_resolved_is_named() -> None:
     with pytest.raises(ConnectionError, match=r"nowhere\.invalid"):
-        await connect("nats://nowhere.invalid:4222")
+        await connect("nats://nowhere.invalid:4222", connect_timeout=60)
 
 
 async def test_when_no_server_answers_each_gets_its_reason(dead_port: int) -> None:

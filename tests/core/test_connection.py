@@ -35,13 +35,15 @@ async def test_flushes_at_the_same_time_are_all_answered(nc: Connection) -> None
 
 
 async def test_flush_raises_timeout_when_the_server_is_silent() -> None:
-    async with ScriptedServer() as server, connect(server.url, connect_timeout=1) as nc:
+    async with ScriptedServer() as server, connect(server.url) as nc:
+        peer = await server.peer()
+        await peer.expect(PingFrame)
         server.answers_pings = False
         with pytest.raises(Timeout):
             await nc.flush(timeout=0.01)
         assert nc.connected
+        await peer.expect(PingFrame)
         server.answers_pings = True
-        peer = await server.peer()
         peer.send(b"PONG\r\n")
         await nc.flush()
 

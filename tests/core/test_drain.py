@@ -28,7 +28,7 @@ async def test_draining_a_subscription_loses_nothing_that_is_under_way(
     await nc.flush()
     for number in range(MANY):
         await other.publish(subject, b"%d" % number)
-    await other.flush()
+    await other.flush(30)
     await subscription.drain()
     assert [int(message.data) async for message in subscription] == list(range(MANY))
     await other.publish(subject, b"too late")
@@ -51,7 +51,7 @@ async def test_draining_waits_until_a_slow_callback_has_handled_everything(
     await nc.flush()
     for number in range(MANY):
         await other.publish(subject, b"%d" % number)
-    await other.flush()
+    await other.flush(30)
     await subscription.drain()
     assert seen == list(range(MANY))
 
@@ -221,7 +221,7 @@ async def test_a_callback_that_does_not_finish_times_the_drain_out_and_is_cancel
             cancelled.set()
             raise
 
-    async with connect(shared_server.url, drain_timeout=0.5) as nc:
+    async with connect(shared_server.url, drain_timeout=3) as nc:
         await nc.subscribe(subject, callback=callback)
         nc.publish(subject)
         await started.wait()
@@ -244,7 +244,7 @@ async def test_a_callback_that_outlasts_the_drain_of_its_subscription_ends_with_
             cancelled.set()
             raise
 
-    async with connect(shared_server.url, drain_timeout=0.5) as nc:
+    async with connect(shared_server.url, drain_timeout=3) as nc:
         subscription = await nc.subscribe(subject, callback=callback)
         nc.publish(subject)
         await started.wait()
@@ -257,7 +257,7 @@ async def test_a_callback_that_outlasts_the_drain_of_its_subscription_ends_with_
 async def test_a_drain_that_the_server_does_not_confirm_still_ends_the_subscription(
     server: Server, proxy: TCPProxy, subject: str
 ) -> None:
-    async with connect(proxy.url, drain_timeout=0.5, connect_timeout=1) as nc:
+    async with connect(proxy.url, drain_timeout=0.5) as nc:
         subscription = await nc.subscribe(subject)
         await nc.flush()
         proxy.stall()
@@ -272,7 +272,7 @@ async def test_a_drain_that_the_server_does_not_confirm_still_ends_the_subscript
 async def test_a_connection_whose_server_is_silent_closes_after_the_drain_timeout(
     server: Server, proxy: TCPProxy
 ) -> None:
-    async with connect(proxy.url, drain_timeout=0.5, connect_timeout=1) as nc:
+    async with connect(proxy.url, drain_timeout=0.5) as nc:
         proxy.stall()
         with pytest.raises(Timeout):
             await nc.drain()

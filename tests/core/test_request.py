@@ -100,7 +100,7 @@ async def test_a_late_answer_is_dropped(nc: Connection, subject: str) -> None:
 
 
 async def test_two_thousand_requests_at_once_get_their_own_answers(nc: Connection, echo: str) -> None:
-    answers = await asyncio.gather(*(nc.request(echo, b"%d" % number) for number in range(2000)))
+    answers = await asyncio.gather(*(nc.request(echo, b"%d" % number, timeout=30) for number in range(2000)))
     assert [int(answer.data) for answer in answers] == list(range(2000))
     assert waiting(nc) == 0
     assert len(nc.session.receivers) == 1

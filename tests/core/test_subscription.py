@@ -223,11 +223,11 @@ async def test_ten_thousand_subscriptions_each_get_their_message(
     nc: Connection, other: Connection, subject: str
 ) -> None:
     subscriptions = [await nc.subscribe(f"{subject}.{number}") for number in range(10_000)]
-    await nc.flush()
+    await nc.flush(30)
     for number in range(10_000):
         await other.publish(f"{subject}.{number}", b"%d" % number)
-    await other.flush()
-    await nc.flush()
+    await other.flush(30)
+    await nc.flush(30)
     counts = Counter(subscription.pending_msgs for subscription in subscriptions)
     assert counts == {1: 10_000}
     assert [int((await s.next()).data) for s in subscriptions] == list(range(10_000))

@@ -16,6 +16,7 @@ import pytest
 
 from jetspark.errors import ServerNotFound, ServerStartError, UsageError
 from jetspark.server import Server, User, binary, run
+from jetspark.server.cluster import _free_ports
 from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
 
@@ -47,9 +48,7 @@ def test_two_servers_have_ports_of_their_own() -> None:
 
 
 def test_a_port_and_a_name_can_be_chosen() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = _free_ports(1)  # which no other process is given meanwhile
     with run(port=port, name="chosen") as server, RawClient(port) as client:
         assert server.port == port
         assert client.info["server_name"] == "chosen"
@@ -116,7 +115,7 @@ def test_the_monitoring_port_is_open_when_asked_for_and_stays_after_a_restart() 
 def test_stop_is_clean_and_can_be_repeated() -> None:
     server = run()
     directory = os.path.dirname(str(server.config_file))
-    server.stop()
+    server.stop(60)
     server.stop()
     assert not server.running
     assert server.pid is None
@@ -196,7 +195,7 @@ def test_a_paused_server_can_be_stopped_killed_and_restarted() -> None:
     server.kill()
     server.start()
     server.pause()
-    server.stop()
+    server.stop(60)
     assert "Server Exiting" in server.log()
 
 
@@ -282,7 +281,7 @@ def test_a_server_that_never_gets_ready_is_given_up(monkeypatch: pytest.MonkeyPa
     silent.chmod(0o700)
     monkeypatch.setenv(binary.ENVIRONMENT, str(silent))
     with pytest.raises(ServerStartError, match="I am not talking"):
-        run(ready_timeout=0.5)
+        run(ready_timeout=3)
 
 
 def test_the_environment_chooses_the_executable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
