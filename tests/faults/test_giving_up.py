@@ -37,7 +37,7 @@ async def test_after_the_last_attempt_everything_ends_with_the_reason(server: Se
         asyncio.create_task(nc.request("ask", timeout=60)),
         asyncio.create_task(nc.flush(60)),
     ]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await nc.wait_closed()
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     reason = await watch.until(Event.CLOSED)
@@ -71,7 +71,7 @@ async def test_a_publisher_that_awaits_is_woken_with_the_reason(server: Server, 
     nc = await connect(server.url, **BRIEF, **watch.listeners)
     server.kill()
     await watch.until(Event.DISCONNECTED)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(ConnectionClosed) as caught:
             await nc.publish("a", bytes(150_000))
     assert isinstance(caught.value.__cause__, NoServersError)
@@ -85,7 +85,7 @@ async def test_a_callback_ends_after_what_it_has_buffered(server: Server, watch:
         nc.publish("a", b"%d" % number)
     await nc.flush()
     server.kill()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await nc.wait_closed()
     await eventually(lambda: len(handled) == 1000, "all messages")
     await eventually(lambda: len(asyncio.all_tasks()) == 1, "the end of all tasks")

@@ -31,7 +31,7 @@ async def test_a_reset_connection_comes_back(proxy: TCPProxy, watch: Watch) -> N
 async def test_resets_under_load_keep_order_and_make_no_duplicates(
     proxy: TCPProxy, watch: Watch, ledger: Ledger
 ) -> None:
-    async with asyncio.timeout(60), connect(proxy.url, **watch.listeners) as nc:
+    async with asyncio.timeout(200), connect(proxy.url, **watch.listeners) as nc:
         subscription = await nc.subscribe("a", callback=lambda message: ledger.read(message.data))
         publishing = asyncio.create_task(publish_for_ever(nc, ledger))
         for round_ in range(1, 6):
@@ -176,7 +176,7 @@ async def test_a_slow_network_is_no_reason_to_disconnect(
     proxy: TCPProxy, watch: Watch, ledger: Ledger
 ) -> None:
     proxy.delay(0.1)
-    async with connect(proxy.url, ping_interval=0.2, max_outstanding_pings=20, **watch.listeners) as nc:
+    async with connect(proxy.url, ping_interval=0.2, max_outstanding_pings=50, **watch.listeners) as nc:
         subscription = await nc.subscribe("a")
         for _ in range(500):
             await nc.publish("a", ledger.attempt(size=1000))

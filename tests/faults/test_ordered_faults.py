@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
-from jetspark import Connection, Error, Event, MissedHeartbeat, connect
+from jetspark import Connection, ConsumerNotFound, Error, Event, MissedHeartbeat, connect
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.ordered.pull import OrderedConsumer
@@ -24,6 +24,8 @@ from tests.support.watch import Watch, eventually
 ROUNDS = 3
 LONG = 30.0
 QUICK: dict[str, Any] = {"expires": 1, "idle_heartbeat": 0.5}
+#: With these a server that is slow for some seconds misses no heartbeat.
+PATIENT: dict[str, Any] = {"expires": 20, "idle_heartbeat": 5}
 DELIVERY = re.compile(
     rb"HMSG events\.x \d+ (\$JS\.ACK\S+) \d+ \d+\r\nNATS/1\.0\r\n(?:[^\r\n]+\r\n)*\r\n[^\r\n]*\r\n"
 )
@@ -64,7 +66,13 @@ async def fetch_for_ever(ordered: OrderedConsumer, ledger: Ledger, failures: lis
 
 @asynccontextmanager
 async def reading(
-    ordered: OrderedConsumer, nc: Connection, ledger: Ledger, how: str, failures: list[Exception]
+    ordered: OrderedConsumer,
+    nc: Connection,
+    ledger: Ledger,
+    how: str,
+    failures: list[Exception],
+    *,
+    options: dict[str, Any] = QUICK,
 ) -> AsyncIterator[None]:
     """Read by `fetch`, `messages` or `consume`, and leave nothing behind."""
     if how == "fetch":
@@ -74,7 +82,7 @@ async def reading(
         await asyncio.wait([task])
         await ordered.delete()
     elif how == "messages":
-        async with ordered.messages(**QUICK, on_error=failures.append) as messages:
+        async with ordered.messages(**options, on_error=failures.append) as messages:
 
             async def read() -> None:
                 async for message in messages:
@@ -85,7 +93,7 @@ async def reading(
             await messages.stop()
             await task
     else:
-        async with await ordered.consume(reading_into(ledger), **QUICK, on_error=failures.append):
+        async with await ordered.consume(reading_into(ledger), **options, on_error=failures.append):
             yield
     await eventually(lambda: not listeners(nc), "all pulls to end")
 
@@ -93,7 +101,7 @@ async def reading(
 @pytest.mark.parametrize("how", ["fetch", "messages", "consume"])
 async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
         ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, how, failures):
             await traffic.flowing()
@@ -111,13 +119,14 @@ async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger:
 @pytest.mark.parametrize("how", ["fetch", "messages", "consume"])
 async def test_consumers_that_are_deleted_cost_nothing(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:
         ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
-        async with reading(ordered, nc, ledger, how, failures):
+        async with reading(ordered, nc, ledger, how, failures, options=PATIENT):
             for _ in range(ROUNDS):
                 await traffic.flowing()
                 async for name in traffic.stream.consumer_names():
-                    await traffic.stream.delete_consumer(name)
+                    with suppress(ConsumerNotFound):  # replaced meanwhile
+                        await traffic.stream.delete_consumer(name)
             await traffic.flowing()
             await traffic.stop()
         await traffic.no_consumers()
@@ -131,7 +140,7 @@ async def test_connections_that_are_cut_cost_nothing(
 ) -> None:
     failures: list[Exception] = []
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(200),
         Traffic(server.url, ledger) as traffic,
         connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc,
     ):
@@ -152,7 +161,7 @@ async def test_messages_that_are_lost_on_the_way_come_again(
     server: Server, proxy: TCPProxy, ledger: Ledger, how: str
 ) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
         ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, how, failures):
             for _ in range(ROUNDS):
@@ -170,7 +179,7 @@ async def test_a_missed_heartbeat_is_reported_and_loses_nothing(
     server: Server, proxy: TCPProxy, ledger: Ledger
 ) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
+    async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(proxy.url) as nc:
         ordered = await nc.jetstream(timeout=30).ordered_consumer("EVENTS")
         async with reading(ordered, nc, ledger, "messages", failures):
             await traffic.flowing()
@@ -192,7 +201,7 @@ async def test_a_lost_request_is_repeated(js: JetStream, proxy: TCPProxy) -> Non
         failures: list[Exception] = []
         async with ordered.messages(**QUICK, on_error=failures.append) as messages:
             assert sequences([await anext(messages) for _ in range(3)]) == [1, 2, 3]
-        assert [type(failure) for failure in failures] == [MissedHeartbeat]
+        assert {type(failure) for failure in failures} == {MissedHeartbeat}  # more on a slow machine
 
     async def none() -> bool:
         return not [name async for name in stream.consumer_names()]
@@ -262,7 +271,7 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
 
 async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Ledger) -> None:
     failures: list[Exception] = []
-    async with asyncio.timeout(60), Traffic(cluster.url, ledger, replicas=3) as traffic:
+    async with asyncio.timeout(200), Traffic(cluster.url, ledger, replicas=3) as traffic:
         js = traffic.connection.jetstream(timeout=30)
         ordered = await js.ordered_consumer("EVENTS")
         async with reading(ordered, traffic.connection, ledger, "messages", failures):

@@ -42,7 +42,7 @@ async def read_all(stream: Stream, ledger: Ledger) -> None:
     consumer = await stream.create_consumer(ConsumerConfig(ack_policy="none", mem_storage=True))
     wanted = (await stream.info()).state.messages
     while wanted > 0:
-        batch = await consumer.fetch(min(wanted, 5000), expires=5.0)
+        batch = await consumer.fetch(min(wanted, 5000), expires=30.0)
         assert batch, f"{wanted} messages of the stream cannot be read"
         wanted -= len(batch)
         for message in batch:
@@ -99,7 +99,8 @@ async def test_a_server_that_is_killed_and_started_again_loses_nothing_and_keeps
     async with await jetspark.connect(server.url, **watch.listeners) as nc:
         js = JetStream(nc)
         stream = await make_stream(js, storage="file")
-        async with js.publisher(window, timeout=60.0) as pub:
+        # Only the reconnect makes it publish again, not the time that passes.
+        async with js.publisher(window, timeout=60.0, ack_timeout=60.0) as pub:
             traffic = Traffic(pub, ledger)
             async with traffic.running():
                 for round_ in range(1, 4):
@@ -109,7 +110,7 @@ async def test_a_server_that_is_killed_and_started_again_loses_nothing_and_keeps
                     await asyncio.sleep(ledger.random.random() / 5)
                     await asyncio.to_thread(server.start)
                     await watch.until(Event.RECONNECTED, round_)
-                    assert await traffic.progress() < 5
+                    assert await traffic.progress() < 30
         assert (pub.pending, pub.failed) == (0, 0)
         await read_all(stream, ledger)
     ledger.verify(complete=True)
@@ -194,7 +195,7 @@ async def test_a_server_that_stops_for_a_while_is_waited_for(server: Server, led
                 server.pause()
                 await asyncio.sleep(1.0)  # several ack_timeouts
                 server.resume()
-                assert await traffic.progress() < 5
+                assert await traffic.progress() < 30
         assert (pub.pending, pub.failed) == (0, 0)
         await read_all(stream, ledger)
     ledger.verify(complete=True)
@@ -251,7 +252,7 @@ async def replicated(js: JetStream, **config: object) -> AsyncIterator[Stream]:
 
 
 async def leader_of(stream: Stream, cluster: Cluster) -> Server:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):  # An answer that a leader took along costs 30.
         while True:
             try:
                 info = (await stream.info()).cluster

@@ -34,7 +34,7 @@ async def test_each_time_traffic_goes_on_in_order_and_without_duplicates(
     server: Server, ledger: Ledger, connections: int
 ) -> None:
     watches = [Watch() for _ in range(connections)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(200):
         ncs = [await connect(server.url, **watch.listeners) for watch in watches]
         reader, publisher = ncs[0], ncs[-1]
         arrived = await reader.subscribe("x", callback=lambda message: ledger.read(message.data))
@@ -79,7 +79,7 @@ async def test_every_request_is_answered_or_fails_and_none_hangs(server: Server,
 
     watch = Watch()
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(200),
         connect(server.url) as answering,
         connect(server.url, **watch.listeners) as nc,
     ):
