@@ -31,13 +31,15 @@ def has(bench: Bench, stream: str, count: int) -> None:
 def test_a_consumer_shows_how_much_is_not_committed_yet(
     spark: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:
-    stream, sink = bench.stream(), Sink()
+    stream, sink = bench.stream(allow_atomic=True), Sink()
     bench.publish(stream, 10)
     frame = bench.read_stream(spark, stream, startingPosition="earliest", progressConsumer="spark")
     query = start(frame, sink, tmp_path, **AT_ONCE)
     reached(sink, 10, query)
-    # A batch is committed when the next one begins, not before.
-    bench.publish(stream, 5, first=11)
+    # A batch is committed when the next one begins, not before. These are one: they are stored at once.
+    with bench.js.atomic_batch() as batch:
+        for text in expected(5, first=11):
+            batch.add(f"{stream}.a", text.encode())
     reached(sink, 15, query)
     has(bench, stream, 5)
     bench.publish(stream, 1, first=16)

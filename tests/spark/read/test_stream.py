@@ -179,10 +179,13 @@ def test_streams_take_turns_when_a_batch_has_no_room_for_all(
     for number, stream in enumerate(streams):
         bench.publish(stream, 1, writer=f"first{number}")
     options = {"startingPosition": "earliest", "maxMessagesPerTrigger": 1}
-    query = start(bench.read_stream(spark, ",".join(streams), **options), sink, tmp_path, **AT_ONCE)
+    frame = bench.read_stream(spark, ",".join(streams), **options)
+    query = start(frame, sink, tmp_path, **AT_ONCE)
     reached(sink, 3, query)
+    query.stop()
     for number, stream in enumerate(streams):
         bench.publish(stream, 4, writer=f"w{number}")
+    query = start(frame, sink, tmp_path, **AT_ONCE)  # All are there from its first batch on.
     reached(sink, 15, query)
     query.stop()
     assert max(sink.sizes[0 if ADMISSION_CONTROL else 1 :]) == 1
