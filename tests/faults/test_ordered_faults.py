@@ -25,7 +25,7 @@ ROUNDS = 3
 LONG = 30.0
 QUICK: dict[str, Any] = {"expires": 1, "idle_heartbeat": 0.5}
 #: With these a server that is slow for some seconds misses no heartbeat.
-PATIENT: dict[str, Any] = {"expires": 20, "idle_heartbeat": 5}
+PATIENT: dict[str, Any] = {"expires": 10, "idle_heartbeat": 5}
 DELIVERY = re.compile(
     rb"HMSG events\.x \d+ (\$JS\.ACK\S+) \d+ \d+\r\nNATS/1\.0\r\n(?:[^\r\n]+\r\n)*\r\n[^\r\n]*\r\n"
 )
@@ -52,10 +52,12 @@ def reading_into(ledger: Ledger) -> Callable[[JetStreamMsg], None]:
     return lambda message: ledger.read(message.data)
 
 
-async def fetch_for_ever(ordered: OrderedConsumer, ledger: Ledger, failures: list[Exception]) -> None:
+async def fetch_for_ever(
+    ordered: OrderedConsumer, ledger: Ledger, failures: list[Exception], expires: float
+) -> None:
     while True:
         try:
-            batch = await ordered.fetch(20, expires=0.5)
+            batch = await ordered.fetch(20, expires=expires)
         except Error as error:
             failures.append(error)
             await asyncio.sleep(0.02)
@@ -76,7 +78,7 @@ async def reading(
 ) -> AsyncIterator[None]:
     """Read by `fetch`, `messages` or `consume`, and leave nothing behind."""
     if how == "fetch":
-        task = asyncio.create_task(fetch_for_ever(ordered, ledger, failures))
+        task = asyncio.create_task(fetch_for_ever(ordered, ledger, failures, options["expires"] / 2))
         yield
         task.cancel()
         await asyncio.wait([task])

@@ -225,7 +225,7 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
 async def test_no_heartbeat_is_missed_without_a_connection(
     server: Server, proxy: TCPProxy, watch: Watch
 ) -> None:
-    """The connection is lost for many times the allowed silence, and comes back: no heartbeat is missed."""
+    """The connection is lost for longer than the allowed silence, and comes back: no heartbeat is missed."""
     async with (
         asyncio.timeout(200),
         connect(server.url) as direct,
