@@ -1,8 +1,7 @@
 # What a developer does here, each target complete on a machine with Python 3.11+, make and git.
 
 PYTHON  ?= python3
-# Two for each processor of a machine with two: half of the tests mostly wait.
-WORKERS ?= 4
+WORKERS ?= 2
 ARGS    ?=
 
 VENV    := .venv
@@ -13,6 +12,8 @@ BENCH   := $(VENV)/.bench-installed
 ARCHIVE := $(VENV)/.classes-archived
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
+# Tests that compute, in Spark. The others mostly wait, so that more of them can run at a time.
+COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
 SPARKS  := 4.0 4.1 4.2
@@ -41,12 +42,17 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
+ifeq ($(strip $(ARGS)),)
+	$(PYTEST) -n $$(($(WORKERS) * 2)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(PYTEST) -n $(WORKERS) $(COMPUTING) && exit $$without
+else
 	$(PYTEST) -n $(WORKERS) $(ARGS)
+endif
 
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
-	scripts/with-java .venv-spark-$*/bin/python -m pytest -n 2 --dist worksteal \
+	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal \
 	    tests/spark tests/logs/job $(ARGS)
 
 check: $(SPARK) ## check format, lint, types and layers, as CI does

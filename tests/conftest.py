@@ -27,7 +27,7 @@ quicken()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that compute and tests that wait run at the same time."""
+    """Share the tests well among the workers."""
     items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 

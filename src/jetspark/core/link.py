@@ -37,6 +37,9 @@ logger = logging.getLogger("jetspark")
 #: Seconds within which an -ERR of the server explains the loss that follows it.
 _ERR_EXPLAINS: Final = 2.0
 
+#: Not of the module's generator, whose state belongs to the program.
+_random: Final = random.SystemRandom().random
+
 _VIOLATION = re.compile(r'(publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
@@ -89,7 +92,7 @@ class Link:
         reason per server.
         """
         if self._options.shuffle_servers:
-            self.pool.shuffle(random.random)
+            self.pool.shuffle(_random)
         failures: list[errors.Error] = []
         servers = list(self.pool)
         for server in servers:
@@ -213,7 +216,7 @@ class Link:
             await self.close(self.error)
             return
         while True:
-            choice = self.pool.next(self._loop.time(), random.random())
+            choice = self.pool.next(self._loop.time(), _random())
             if choice is None:
                 await self.close(errors.NoServersError(f"gave up reconnecting; last error: {self.error}"))
                 return

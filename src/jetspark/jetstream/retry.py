@@ -23,6 +23,9 @@ logger = logging.getLogger("jetspark")
 
 T = TypeVar("T")
 
+#: Not of the module's generator, whose state belongs to the program.
+_random: Final = random.SystemRandom().random
+
 #: Seconds that an outage may last. Elections on a loaded machine were seen to take over thirty.
 OUTAGE: Final = 90.0
 #: Seconds before the second attempt, and the longest wait after doubling.
@@ -55,7 +58,7 @@ class Backoff:
 
     def next_wait(self) -> float | None:
         """Seconds before the next attempt, with jitter; None when the deadline would pass meanwhile."""
-        wait = self._wait * (0.5 + random.random() / 2)
+        wait = self._wait * (0.5 + _random() / 2)
         if wait >= self.left:
             return None
         self._wait = min(2 * self._wait, self._longest)
