@@ -27,9 +27,11 @@ import pyarrow.compute as pc
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import parse_direct_get
 from jetspark.jetstream.model.base import time_from_wire
+from jetspark.wire import arrow_columns
 
 if TYPE_CHECKING:
     from jetspark.jetstream.read.ranges import Chunk
+    from jetspark.wire.bulk import Columns
 
 __all__ = ["SCHEMA", "SCHEMA_WITHOUT_HEADERS", "record_batch"]
 
@@ -65,6 +67,8 @@ _reply = attrgetter("reply")
 
 def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.RecordBatch:
     """The messages of one chunk; all of them are from `stream`."""
+    if chunk and (buffers := arrow_columns(chunk, headers)) is not None:
+        return _from_buffers(buffers, len(chunk), stream)
     if chunk and not chunk[0].reply:
         subjects, sequences, timestamps, blocks = _from_direct_gets(list(map(_header, chunk)))
     else:
@@ -83,6 +87,37 @@ def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.Recor
         [column for column in columns if column is not None],
         schema=SCHEMA if headers else SCHEMA_WITHOUT_HEADERS,
     )
+
+
+def _from_buffers(buffers: Columns, count: int, stream: str) -> pa.RecordBatch:
+    subject_offsets, subjects, data_offsets, data, sequences, timestamps, headers = buffers
+    arrays = [
+        _array(pa.string(), count, subject_offsets, subjects),
+        _array(pa.binary(), count, data_offsets, data),
+        pa.repeat(pa.scalar(stream, pa.string()), count),
+        _array(pa.int64(), count, sequences),
+        _array(_TIMESTAMP, count, timestamps),
+    ]
+    if headers is None:
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITHOUT_HEADERS)
+    rows, pairs, name_offsets, names, text_offsets, texts = headers
+    values = pa.ListArray.from_arrays(
+        pa.array(range(pairs + 1), pa.int32()), _array(pa.string(), pairs, text_offsets, texts), type=_VALUES
+    )
+    arrays.insert(
+        2,
+        pa.MapArray.from_arrays(
+            _array(pa.int32(), count + 1, rows),
+            _array(pa.string(), pairs, name_offsets, names),
+            values,
+            type=_HEADERS,
+        ),
+    )
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _array(kind: pa.DataType, count: int, *buffers: bytes) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, *map(pa.py_buffer, buffers)])
 
 
 def _strings(texts: Sequence[bytes]) -> pa.StringArray:

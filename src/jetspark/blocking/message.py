@@ -102,8 +102,7 @@ class Batch(list[JetStreamMsg]):
 def ack_all(messages: Iterable[JetStreamMsg]) -> None:
     pending = [message for message in messages if not message._settled]
     if pending:
-        frames = b"".join([b"PUB %b 4\r\n+ACK\r\n" % message._frame.reply for message in pending])
-        pending[0]._bridge.write(frames)
+        pending[0]._bridge.write(aio.ack_frames([message._frame for message in pending]))
         for message in pending:
             message._settled = True
 

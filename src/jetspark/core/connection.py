@@ -23,7 +23,7 @@ from jetspark.core.servers import PoolServer
 from jetspark.core.session import Session
 from jetspark.core.subscription import Callback, Subscription
 from jetspark.errors import Error
-from jetspark.wire import encode
+from jetspark.wire import hpub, pub
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_filter, check_queue, check_subject
 
@@ -167,7 +167,7 @@ class Connection:
             frame = self.frame(subject, data, reply, headers)
         else:
             # The fast path: the work of `frame` without its call and unneeded checks.
-            frame = encode.pub(check_subject(subject), b"", data)
+            frame = pub(check_subject(subject), b"", data)
             if len(data) > self._link.info.max_payload:
                 raise too_large(len(data), self._link.info.max_payload)
         written = self.write(frame)
@@ -189,10 +189,10 @@ class Connection:
             if not self._link.info.headers:
                 raise errors.HeadersNotSupported("the server does not support headers")
             size = len(block) + len(data)
-            frame = encode.hpub(encoded, encoded_reply, block, data)
+            frame = hpub(encoded, encoded_reply, block, data)
         else:
             size = len(data)
-            frame = encode.pub(encoded, encoded_reply, data)
+            frame = pub(encoded, encoded_reply, data)
         if size > self._link.info.max_payload:
             raise too_large(size, self._link.info.max_payload)
         return frame

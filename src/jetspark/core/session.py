@@ -11,18 +11,25 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable
-from operator import attrgetter
 from typing import cast
 
 from jetspark.core.outbox import Outbox
 from jetspark.core.receiver import Receiver
 from jetspark.core.transport import Transport
 from jetspark.errors import ConnectionLost, Error, StaleConnection, Timeout
-from jetspark.wire import AnyFrame, ErrFrame, InfoFrame, MsgFrame, OkFrame, PingFrame, PongFrame, encode
+from jetspark.wire import (
+    AnyFrame,
+    ErrFrame,
+    InfoFrame,
+    MsgFrame,
+    OkFrame,
+    PingFrame,
+    PongFrame,
+    by_subscription,
+    encode,
+)
 
 __all__ = ["Session"]
-
-_sid = attrgetter("sid")
 
 
 class Session:
@@ -150,12 +157,12 @@ class Session:
 
     def receive(self, frames: list[AnyFrame]) -> None:
         """Dispatch the frames of one read: each receiver is called once per run of its messages."""
-        for sid, run in itertools.groupby(frames, _sid):
+        for sid, run in by_subscription(frames):
             if sid is None:
                 for frame in run:
                     self._control(frame)
                 continue
-            messages = cast("list[MsgFrame]", list(run))
+            messages = cast("list[MsgFrame]", run)
             self.messages_received += len(messages)
             receiver = self._receivers.get(sid)
             if receiver is not None:

@@ -11,7 +11,6 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from jetspark.core.events import Event
@@ -19,7 +18,7 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, SlowConsumer, SubscriptionClosed, Timeout, UsageError
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, payload_size
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -32,7 +31,6 @@ Callback: TypeAlias = Callable[[Msg], Awaitable[None] | None]
 #: In code that runs for a callback in another thread: the callback's task, which must not wait for itself.
 acting_for: ContextVar[asyncio.Task[None] | None] = ContextVar("acting_for", default=None)
 
-_data = attrgetter("data")
 #: The number of messages after which a callback that never awaits lets the loop run.
 _TURN = 256
 
@@ -160,7 +158,7 @@ class Subscription(Receiver):
             if not await self._arrived.wait(wait) and not self._pending:
                 return []
         frames = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
-        self._pending_bytes -= sum(map(len, map(_data, frames)))
+        self._pending_bytes -= payload_size(frames)
         return frames
 
     def _take(self) -> Msg:
@@ -217,7 +215,7 @@ class Subscription(Receiver):
             del frames[len(frames) - (self._received - self._max_msgs) :]
             self._connection.session.forget(self)
             self._closed = True
-        size = sum(map(len, map(_data, frames)))
+        size = payload_size(frames)
         if (
             len(self._pending) + len(frames) > self._pending_msgs_limit
             or self._pending_bytes + size > self._pending_bytes_limit

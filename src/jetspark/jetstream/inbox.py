@@ -10,7 +10,7 @@ from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
-from jetspark.wire import MsgFrame, encode
+from jetspark.wire import MsgFrame, pub
 from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
 
@@ -51,7 +51,7 @@ class Inbox(Receiver):
         self._frames = []
         self._error = None
         # Written for this session only: after a reconnect the caller no longer waits for the answer.
-        self._session.outbox.write_control(encode.pub(encoded, self._reply, payload))
+        self._session.outbox.write_control(pub(encoded, self._reply, payload))
 
     async def take(self, timeout: float) -> list[MsgFrame]:
         """The answers that have arrived since the last call, at least one frame.

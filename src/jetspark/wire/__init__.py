@@ -5,13 +5,19 @@ In reading order:
 - `frames`: the frames of the NATS protocol, as plain data.
 - `parser`: bytes to frames.
 - `encode`: frames to bytes.
+- `bulk`: what is asked of many frames at once.
+- `compiled`: the twin of the hot parts of these four, in Cython.
 - `headers`: the header block of a message, and the mapping that users see.
 - `subjects`: which subjects and names are valid, and which subjects match a pattern.
 
 Other packages import the parser, the frames and the encoders from here, never from their modules: this is the
-one place behind which a compiled implementation can stand. They import `headers` and `subjects` as modules.
-This package imports nothing of jetspark but `errors`.
+one place that chooses between Python and its compiled twin. `JETSPARK_PURE=1` in the environment chooses
+Python. They import `headers` and `subjects` as modules. This package imports only `errors` of jetspark.
 """
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from jetspark.wire import encode
 from jetspark.wire.frames import (
@@ -22,7 +28,6 @@ from jetspark.wire.frames import (
     ConnectFrame,
     ErrFrame,
     InfoFrame,
-    MsgFrame,
     OkFrame,
     PingFrame,
     PongFrame,
@@ -30,9 +35,43 @@ from jetspark.wire.frames import (
     SubFrame,
     UnsubFrame,
 )
-from jetspark.wire.parser import MAX_CONTROL_LINE, MAX_PAYLOAD, Parser
+from jetspark.wire.parser import MAX_CONTROL_LINE, MAX_PAYLOAD
+
+#: Whether the compiled twin is used. It is missing after an installation without a C compiler.
+COMPILED: bool = (
+    os.environ.get("JETSPARK_PURE", "0") in ("", "0") and find_spec("jetspark.wire.compiled") is not None
+)
+
+if TYPE_CHECKING or not COMPILED:
+    from jetspark.wire.bulk import (
+        acks,
+        any_status,
+        arrow_columns,
+        by_subscription,
+        payload_size,
+        replies_start_with,
+        total_size,
+    )
+    from jetspark.wire.encode import hpub, pub
+    from jetspark.wire.frames import MsgFrame
+    from jetspark.wire.parser import Parser
+else:
+    from jetspark.wire.compiled import (
+        MsgFrame,
+        Parser,
+        acks,
+        any_status,
+        arrow_columns,
+        by_subscription,
+        hpub,
+        payload_size,
+        pub,
+        replies_start_with,
+        total_size,
+    )
 
 __all__ = [
+    "COMPILED",
     "MAX_CONTROL_LINE",
     "MAX_PAYLOAD",
     "OK",
@@ -50,5 +89,14 @@ __all__ = [
     "PubFrame",
     "SubFrame",
     "UnsubFrame",
+    "acks",
+    "any_status",
+    "arrow_columns",
+    "by_subscription",
     "encode",
+    "hpub",
+    "payload_size",
+    "pub",
+    "replies_start_with",
+    "total_size",
 ]

@@ -18,7 +18,7 @@ from jetspark.errors import RemoteProtocolError
 from jetspark.wire import frames
 from jetspark.wire.frames import AnyFrame, MsgFrame, PubFrame
 
-__all__ = ["MAX_CONTROL_LINE", "MAX_PAYLOAD", "Parser"]
+__all__ = ["MAX_CONTROL_LINE", "MAX_PAYLOAD", "Parser", "control", "refused"]
 
 #: The server's own limit is 4096 by default; INFO, which lists the whole cluster, may be longer.
 MAX_CONTROL_LINE: Final = 64 * 1024
@@ -27,6 +27,8 @@ MAX_PAYLOAD: Final = 64 * 1024 * 1024
 
 #: How many sizes are cached, by their digits.
 _MAX_SIZES: Final = 4096
+#: Most digits of a size. The largest size has 8.
+_DIGITS: Final = 18
 
 
 class Parser:
@@ -93,12 +95,9 @@ class Parser:
             pos = self._parse(data, complete.append)
         except RemoteProtocolError as error:
             self.error = error
-        except ValueError as error:  # int() refuses thousands of digits
-            self.error = RemoteProtocolError(f"the peer sent an invalid number: {error}")
-        if self.error is not None:
             if complete:
                 return complete
-            raise self.error
+            raise
         if pos < len(data):
             self._chunks.append(data[pos:])
             self._have = len(data) - pos
@@ -119,12 +118,12 @@ class Parser:
             # No end yet, or the first half of one.
             if end < 0 or end + 1 == total:
                 if (end if end >= 0 else total) - pos > max_control_line:
-                    raise _refused(f"a control line of more than {max_control_line} bytes", data[pos:])
+                    raise refused(f"a control line of more than {max_control_line} bytes", data[pos:])
                 break
             if end - pos > max_control_line:
-                raise _refused(f"a control line of more than {max_control_line} bytes", data[pos:end])
+                raise refused(f"a control line of more than {max_control_line} bytes", data[pos:end])
             if data[end + 1] != 10:
-                raise _refused("a control line with a bare CR", data[pos:end])
+                raise refused("a control line with a bare CR", data[pos:end])
             fields = data[pos:end].split(b" ")
             op = fields[0]
             start = body = end + 2
@@ -132,11 +131,11 @@ class Parser:
                 pass
             elif op == headers_op and len(fields) > 1:
                 header_size = fields.pop(-2)
-                if not header_size.isdigit():
-                    raise _refused("a header size that is not a number", data[pos:end])
+                if not header_size.isdigit() or len(header_size) > _DIGITS:
+                    raise refused("a header size that is not a number", data[pos:end])
                 body = start + int(header_size)
             else:
-                append(self._control(data[pos:end]))
+                append(control(data[pos:end], from_server))
                 pos = start
                 continue
 
@@ -145,12 +144,12 @@ class Parser:
                 size = self._size(fields[-1], data[pos:end])
             stop = start + size
             if body > stop:
-                raise _refused("a header larger than its message", data[pos:end])
+                raise refused("a header larger than its message", data[pos:end])
             if stop + 2 > total:
                 self._need = stop + 2 - pos
                 break
             if data[stop] != 13 or data[stop + 1] != 10:
-                raise _refused("a message that does not end where its size says", data[pos:end])
+                raise refused("a message that does not end where its size says", data[pos:end])
 
             header = data[start:body] if body != start else b""
             count = len(fields)
@@ -161,58 +160,61 @@ class Parser:
                     _, subject, sid, _ = fields
                     reply = b""
                 else:
-                    raise _refused("a message with the wrong number of fields", data[pos:end])
+                    raise refused("a message with the wrong number of fields", data[pos:end])
                 append(MsgFrame(sid, subject, reply, header, data[body:stop]))
             elif 3 <= count <= 4:
                 append(PubFrame(fields[1], fields[2] if count == 4 else b"", header, data[body:stop]))
             else:
-                raise _refused("a message with the wrong number of fields", data[pos:end])
+                raise refused("a message with the wrong number of fields", data[pos:end])
             pos = stop + 2
         return pos
 
     def _size(self, digits: bytes, line: bytes) -> int:
         """The size of a message, cached: sizes repeat, and a lookup is cheaper than parsing."""
-        if not digits.isdigit():
-            raise _refused("a message size that is not a number", line)
+        if not digits.isdigit() or len(digits) > _DIGITS:
+            raise refused("a message size that is not a number", line)
         size = int(digits)
         if size > self._max_payload:
-            raise _refused(f"a message of more than {self._max_payload} bytes", line)
+            raise refused(f"a message of more than {self._max_payload} bytes", line)
         if len(self._sizes) >= _MAX_SIZES:
             self._sizes.clear()
         self._sizes[digits] = size
         return size
 
-    def _control(self, line: bytes) -> AnyFrame:
-        if line == b"PING":
-            return frames.PING
-        if line == b"PONG":
-            return frames.PONG
-        op, _, rest = line.partition(b" ")
-        if self._from_server:
-            if line == b"+OK":
-                return frames.OK
-            if op == b"INFO":
-                return frames.InfoFrame(rest.strip())
-            if op == b"-ERR":
-                return frames.ErrFrame(
-                    rest.strip().removeprefix(b"'").removesuffix(b"'").decode(errors="replace")
-                )
-        elif op == b"CONNECT":
-            return frames.ConnectFrame(rest.strip())
-        else:
-            match line.split(b" "):
-                case [b"SUB", subject, sid]:
-                    return frames.SubFrame(sid, subject, b"")
-                case [b"SUB", subject, queue, sid]:
-                    return frames.SubFrame(sid, subject, queue)
-                case [b"UNSUB", sid]:
-                    return frames.UnsubFrame(sid, 0)
-                case [b"UNSUB", sid, max_msgs] if max_msgs.isdigit():
-                    return frames.UnsubFrame(sid, int(max_msgs))
-        raise _refused("an unknown operation", line)
+
+def control(line: bytes, from_server: bool) -> AnyFrame:
+    """The frame of a control line without a payload. Raises `RemoteProtocolError`."""
+    if line == b"PING":
+        return frames.PING
+    if line == b"PONG":
+        return frames.PONG
+    op, _, rest = line.partition(b" ")
+    if from_server:
+        if line == b"+OK":
+            return frames.OK
+        if op == b"INFO":
+            return frames.InfoFrame(rest.strip())
+        if op == b"-ERR":
+            return frames.ErrFrame(
+                rest.strip().removeprefix(b"'").removesuffix(b"'").decode(errors="replace")
+            )
+    elif op == b"CONNECT":
+        return frames.ConnectFrame(rest.strip())
+    else:
+        match line.split(b" "):
+            case [b"SUB", subject, sid]:
+                return frames.SubFrame(sid, subject, b"")
+            case [b"SUB", subject, queue, sid]:
+                return frames.SubFrame(sid, subject, queue)
+            case [b"UNSUB", sid]:
+                return frames.UnsubFrame(sid, 0)
+            case [b"UNSUB", sid, max_msgs] if max_msgs.isdigit() and len(max_msgs) <= _DIGITS:
+                return frames.UnsubFrame(sid, int(max_msgs))
+    raise refused("an unknown operation", line)
 
 
-def _refused(what: str, line: bytes) -> RemoteProtocolError:
+def refused(what: str, line: bytes) -> RemoteProtocolError:
+    """The error for a control line that is not the NATS protocol, or exceeds a limit."""
     return RemoteProtocolError(
         f"the peer sent {what}: {line[:64]!r}", hint="Is this the port of a NATS server?"
     )

@@ -17,9 +17,18 @@ from jetspark.errors import Error, NoResponders, UsageError
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
 from jetspark.jetstream.model.consumer import AckPolicy
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, acks, replies_start_with
 
-__all__ = ["Batch", "JetStreamMsg", "ack_all", "ack_frame", "give_back", "nak_body", "term_body"]
+__all__ = [
+    "Batch",
+    "JetStreamMsg",
+    "ack_all",
+    "ack_frame",
+    "ack_frames",
+    "give_back",
+    "nak_body",
+    "term_body",
+]
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
@@ -138,12 +147,19 @@ def ack_frame(reply: bytes, kind: bytes) -> bytes:
     return b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind)
 
 
+def ack_frames(frames: list[MsgFrame]) -> bytes:
+    """The acknowledgements of many messages, to be written at once. Raises `NotJetStreamMessage`."""
+    if not replies_start_with(frames, b"$JS.ACK."):
+        for frame in frames:
+            parse_metadata(frame.reply)
+    return acks(frames, ACK)
+
+
 def give_back(connection: Connection, ack_policy: AckPolicy | str, frames: list[MsgFrame]) -> None:
     """Return unhandled messages to the server, if the policy allows a nak for single messages."""
     if frames and ack_policy == AckPolicy.EXPLICIT:
-        naks = b"".join([b"PUB %b 4\r\n-NAK\r\n" % frame.reply for frame in frames if frame.reply])
         with suppress(Error):  # Closed, or the outbox is full: they are delivered again after `ack_wait`.
-            connection.write(naks)
+            connection.write(acks(frames, NAK))
 
 
 def _nothing_pulls(
@@ -187,11 +203,7 @@ def ack_all(messages: Iterable[JetStreamMsg]) -> Awaitable[None]:
     pending = [message for message in messages if not message._settled]
     if not pending:
         return _Nothing()
-    replies = [message._frame.reply for message in pending]
-    if not all(replies):
-        parse_metadata(b"")
-    frames = b"".join([b"PUB %b 4\r\n+ACK\r\n" % reply for reply in replies])
-    written = pending[0]._connection.write(frames)
+    written = pending[0]._connection.write(ack_frames([message._frame for message in pending]))
     for message in pending:
         message._settled = True
     return written

@@ -42,7 +42,7 @@ from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.push.gaps import Gaps
 from jetspark.jetstream.retry import Backoff
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, replies_start_with
 
 __all__ = ["Chain", "ChainReader", "ChainState", "is_final"]
 
@@ -282,7 +282,7 @@ class Chain:
             return False
         name = f".{self._current}.".encode()
         prefix = frames[0].reply.partition(name)[0] + name
-        if not all(frame.reply.startswith(prefix) for frame in frames):
+        if not replies_start_with(frames, prefix):
             return False
         if not self.gaps.follows(first.sequence, last.sequence, len(frames)):
             return False

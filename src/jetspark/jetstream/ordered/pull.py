@@ -11,7 +11,6 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from operator import attrgetter
 from typing import Final, Unpack
 
 from jetspark.errors import BadRequest, Error, NoResponders, Timeout, UsageError
@@ -28,7 +27,7 @@ from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
 from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request, shortened
 from jetspark.jetstream.retry import Backoff
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, any_status
 from jetspark.wire.subjects import check_name
 
 __all__ = ["OrderedConsumer", "pull_buffer"]
@@ -39,8 +38,6 @@ _HEARTBEAT: Final = 5.0
 #: Seconds before a fetch first tries the next consumer, and seconds that it may exceed its deadline.
 _RETRY_WAIT: Final = 0.25
 _GRACE: Final = 0.75
-
-_data = attrgetter("data")
 
 
 class OrderedConsumer:
@@ -207,7 +204,7 @@ class _OrderedBuffer(PullBuffer):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Drop what old consumers send; restart the chain when something is missing."""
         statuses: list[MsgFrame] = []
-        if not all(map(_data, frames)):  # A status has no payload.
+        if any_status(frames):
             frames, statuses = self._sort(frames)
         accepted, whole = self._chain.accept(frames)
         super().deliver(statuses + accepted)

@@ -19,7 +19,7 @@ from jetspark.errors import Timeout
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.ack_window import AckWindow
 from jetspark.jetstream.publish.in_flight import InFlight
-from jetspark.wire import encode
+from jetspark.wire import hpub
 from jetspark.wire.subjects import check_subject
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class BulkPublisher:
                 chunk = 0
                 await self._room(size)
             token = b"%d" % (in_flight.published + 1)
-            frame = encode.hpub(check_subject(message.subject), prefix + token, block, data)
+            frame = hpub(check_subject(message.subject), prefix + token, block, data)
             in_flight.add(message.subject, message.msg_id, token, frame, settled)
             self._bytes += size
             chunk += size

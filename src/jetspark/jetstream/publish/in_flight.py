@@ -32,7 +32,7 @@ from jetspark.jetstream.publish.attempts import (
 )
 from jetspark.jetstream.publish.headers import stored_before_headers
 from jetspark.jetstream.retry import Backoff
-from jetspark.wire import MsgFrame, encode
+from jetspark.wire import MsgFrame, hpub
 from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_subject
 
@@ -303,7 +303,7 @@ class InFlight(Receiver):
     def _ask_whether_stored(self, message: Message) -> None:
         reply = b"%b%d" % (self.reply_prefix, message.number)
         block = header_block(stored_before_headers(self._id_of(message)))
-        message.frame = encode.hpub(check_subject(message.subject), reply, block, b"")
+        message.frame = hpub(check_subject(message.subject), reply, block, b"")
         message.sent_at = self._loop.time()
         self._write_soon(message.frame)
 

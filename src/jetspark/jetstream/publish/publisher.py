@@ -23,7 +23,7 @@ from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.ack_window import AckWindow
 from jetspark.jetstream.publish.headers import MSG_ID, Expectations, check_seconds, compose_headers
 from jetspark.jetstream.publish.in_flight import InFlight
-from jetspark.wire import encode
+from jetspark.wire import hpub
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_subject
 
@@ -154,7 +154,7 @@ class Publisher:
         size = len(block) + len(data)
         if size > self._connection.max_payload:
             raise too_large(size, self._connection.max_payload)
-        frame = encode.hpub(check_subject(subject), in_flight.reply_prefix + token, block, data)
+        frame = hpub(check_subject(subject), in_flight.reply_prefix + token, block, data)
         return subject, msg_id, token, frame
 
     async def send(

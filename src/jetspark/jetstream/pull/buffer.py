@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections import deque
-from operator import attrgetter
 from typing import Final
 
 from jetspark.core.signal import Signal
@@ -22,16 +21,13 @@ from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Accounting
 from jetspark.jetstream.pull.options import PullOptions
 from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, size_of
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, any_status, total_size
 from jetspark.wire.headers import Headers
 
 __all__ = ["BufferState", "OnError", "PullBuffer"]
 
 _FIRST_BACK_OFF: Final = 0.25
 _LAST_BACK_OFF: Final = 4.0
-
-_header = attrgetter("header")
-_data = attrgetter("data")
 
 
 class BufferState(enum.Enum):
@@ -246,12 +242,12 @@ class PullBuffer(PullReceiver):
         """Buffer messages, wake the readers once, act on statuses."""
         self._last_seen = self._heartbeat.heard()
         statuses: list[MsgFrame] = []
-        # A status has no payload: if all frames have one, headers matter only for the pin of a group.
-        if not all(map(_data, frames)) or (self.options.group is not None and any(map(_header, frames))):
+        # Otherwise headers matter only for the pin of a group.
+        if any_status(frames) or self.options.group is not None:
             frames, statuses = self._sort(frames)
         if frames:
             self._back_off = _FIRST_BACK_OFF
-            self._accounting.arrived(sum(map(size_of, frames)) if self._by_bytes else len(frames))
+            self._accounting.arrived(total_size(frames) if self._by_bytes else len(frames))
             if self.state is BufferState.STOPPING:
                 self._unread += frames
             else:

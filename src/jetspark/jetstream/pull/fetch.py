@@ -20,8 +20,8 @@ from jetspark.jetstream.pull.request import (
     PullTarget,
     RequestState,
     shortened,
-    size_of,
 )
+from jetspark.wire import total_size
 
 __all__ = ["Fetch"]
 
@@ -90,7 +90,7 @@ class Fetch(BatchReceiver):
             return
         changes: dict[str, object] = {"batch": self._wanted - len(self.frames)}
         if self._request.max_bytes is not None:
-            changes["max_bytes"] = left = self._request.max_bytes - sum(map(size_of, self.frames))
+            changes["max_bytes"] = left = self._request.max_bytes - total_size(self.frames)
             if left <= 0:
                 self._finish(None)
                 return

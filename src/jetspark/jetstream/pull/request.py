@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from itertools import repeat
-from operator import attrgetter
 from typing import Final, NamedTuple, Self
 
 from jetspark.core.connection import Connection
@@ -26,7 +25,7 @@ from jetspark.jetstream.message.status import OnFetch, Status, classify, is_stat
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
-from jetspark.wire import MsgFrame, encode
+from jetspark.wire import MsgFrame, any_status, pub
 
 __all__ = [
     "BatchReceiver",
@@ -43,8 +42,6 @@ __all__ = [
 
 #: Seconds without a message after which nothing more is on its way from the server.
 _MOMENT: Final = 0.05
-
-_header = attrgetter("header")
 
 
 # --- where requests go
@@ -77,7 +74,7 @@ class PullTarget(NamedTuple):
     def send(self, request: PullRequest, reply: bytes) -> None:
         """Send a request. It belongs to the session: after a reconnect it has to be sent again."""
         payload = self.verb + request.to_json()
-        self.connection.session.outbox.write_control(encode.pub(self.subject.encode(), reply, payload))
+        self.connection.session.outbox.write_control(pub(self.subject.encode(), reply, payload))
 
     def messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
         """The messages that users get."""
@@ -265,7 +262,7 @@ class BatchReceiver(PullReceiver):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Gather messages; a status may end the request. The waiting task is woken only then."""
         self._last_seen = self._loop.time()
-        if any(map(_header, frames)):
+        if any_status(frames):
             frames = self._without_statuses(frames)
         if self._state is RequestState.LEFT or self._state is RequestState.CLOSED:
             self._keep(frames)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from operator import attrgetter
 from typing import Final
 
 from jetspark.core.connection import Connection
@@ -26,7 +25,7 @@ from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
 from jetspark.jetstream.push.options import PushOptions
-from jetspark.wire import MsgFrame, encode
+from jetspark.wire import MsgFrame, any_status, pub, replies_start_with
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_subject
 
@@ -37,8 +36,6 @@ _ACK: Final = b"$JS.ACK."
 _YIELD_EVERY: Final = 256
 #: Actions of the table in `message/status.py` that apply to pull requests only.
 _PULL_ONLY: Final = (OnConsume.CONTINUE, OnConsume.PULL, OnConsume.TOO_LARGE)
-
-_header = attrgetter("header")
 
 
 class PushReader(Subscription):
@@ -158,7 +155,7 @@ class PushReader(Subscription):
         """Answer the flow control requests, and raise the error, at the position of the reader."""
         if self._flow.position is not None:
             for subject in self._flow.due(self._taken):
-                self._connection.session.outbox.write_control(encode.pub(subject, b"", b""))
+                self._connection.session.outbox.write_control(pub(subject, b"", b""))
         if self._errors and self._errors[0][0] <= self._taken:
             error = self._errors.popleft()[1]
             if self._task is None:
@@ -198,7 +195,7 @@ class PushReader(Subscription):
         """Queue messages in order, and act on the statuses between them."""
         if self._heartbeat is not None:
             self._heartbeat.heard()
-        if not any(map(_header, frames)):
+        if not any_status(frames):
             self._queue(frames)
             return
         run: list[MsgFrame] = []
@@ -214,7 +211,7 @@ class PushReader(Subscription):
     def _queue(self, frames: list[MsgFrame]) -> None:
         if not frames:
             return
-        if not all(frame.reply.startswith(_ACK) for frame in frames):
+        if not replies_start_with(frames, _ACK):
             frames = self._of_jetstream(frames)
         try:
             self._accept(frames)

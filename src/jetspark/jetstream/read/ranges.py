@@ -22,7 +22,6 @@ from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from operator import attrgetter
 from typing import Final, TypeAlias
 
 import msgspec
@@ -40,7 +39,7 @@ from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
 from jetspark.jetstream.retry import OUTAGE, retry
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, payload_size
 
 __all__ = ["Chunk", "OnLoss", "StreamRange", "read_range", "reads_direct", "stream_info"]
 
@@ -66,8 +65,6 @@ _INACTIVE_THRESHOLD: Final = 30.0
 #: Seconds after which a missing or shorter stream is believed, and between two looks.
 _SECOND_LOOK: Final = 5.0
 _LOOK_AGAIN: Final = 0.5
-
-_data = attrgetter("data")
 
 
 class StreamRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +162,7 @@ class _RangeReader:
         async with aclosing(source) as arriving:
             async for messages in arriving:
                 chunk += messages
-                size += sum(map(len, map(_data, messages)))
+                size += payload_size(messages)
                 if len(chunk) < _CHUNK_MESSAGES and size < _CHUNK_BYTES:
                     continue
                 yield chunk, _sequence(chunk[-1]) + 1

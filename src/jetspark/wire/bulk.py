@@ -1,0 +1,73 @@
+"""What is asked of many frames at once. A list of frames is one read of the socket, or a whole buffer.
+
+Everything that looks at every message on its way to the user is here, so that the compiled twin can do it
+without an object per field.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from jetspark.wire.frames import AnyFrame, MsgFrame
+
+__all__ = [
+    "Columns",
+    "acks",
+    "any_status",
+    "arrow_columns",
+    "by_subscription",
+    "payload_size",
+    "replies_start_with",
+    "total_size",
+]
+
+#: Buffers of an Arrow batch: offsets and bytes of the subjects, the same of the payloads, sequences, times in
+#: microseconds; and, if asked for, of the headers: the first of each message, how many, offsets and bytes of
+#: the names, the same of the values.
+Columns: TypeAlias = tuple[
+    bytes, bytes, bytes, bytes, bytes, bytes, tuple[bytes, int, bytes, bytes, bytes, bytes] | None
+]
+
+_sid = attrgetter("sid")
+
+
+def by_subscription(frames: list[AnyFrame]) -> list[tuple[bytes | None, list[AnyFrame]]]:
+    """Runs of consecutive frames of one subscription, each with its id; None for other frames."""
+    return [(sid, list(run)) for sid, run in groupby(frames, _sid)]
+
+
+def any_status(frames: list[MsgFrame]) -> bool:
+    """Whether one of them may be a status: a header and no payload."""
+    return any(not frame.data and frame.header for frame in frames)
+
+
+def payload_size(frames: list[MsgFrame]) -> int:
+    """The bytes of their payloads."""
+    return sum([len(frame.data) for frame in frames])
+
+
+def total_size(frames: list[MsgFrame]) -> int:
+    """Their size as the server counts it: subjects, replies, headers and payloads."""
+    return sum(
+        [len(frame.subject) + len(frame.reply) + len(frame.header) + len(frame.data) for frame in frames]
+    )
+
+
+def replies_start_with(frames: list[MsgFrame], prefix: bytes) -> bool:
+    """Whether all their replies start so."""
+    return all(frame.reply.startswith(prefix) for frame in frames)
+
+
+def acks(frames: list[MsgFrame], kind: bytes) -> bytes:
+    """The acknowledgements of all of them, to be written at once; those without a reply are left out."""
+    return b"".join(
+        [b"PUB %b %d\r\n%b\r\n" % (frame.reply, len(kind), kind) for frame in frames if frame.reply]
+    )
+
+
+def arrow_columns(frames: list[MsgFrame], headers: bool) -> Columns | None:
+    """The buffers of an Arrow batch; None to build it column by column, which is faster in Python."""
+    return None
