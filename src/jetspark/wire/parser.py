@@ -208,7 +208,7 @@ def control(line: bytes, from_server: bool) -> AnyFrame:
                 return frames.SubFrame(sid, subject, queue)
             case [b"UNSUB", sid]:
                 return frames.UnsubFrame(sid, 0)
-            case [b"UNSUB", sid, max_msgs] if max_msgs.isdigit() and len(max_msgs) <= _DIGITS:
+            case [b"UNSUB", sid, max_msgs] if max_msgs.isdigit() and len(max_msgs) <= 20:
                 return frames.UnsubFrame(sid, int(max_msgs))
     raise refused("an unknown operation", line)
 

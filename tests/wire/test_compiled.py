@@ -1,0 +1,271 @@
+"""The compiled twin does what the Python version does: on any input, in any pieces."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jetspark.wire
+from jetspark.arrow import record_batch
+from jetspark.errors import RemoteProtocolError
+from jetspark.wire import bulk, compiled, encode, frames, parser
+from tests.support.effort import effort
+from tests.wire.support import Peer, cut
+from tests.wire.test_properties import (
+    INSERTS,
+    SAMPLES,
+    blob,
+    block,
+    field,
+    limits,
+    maybe_field,
+    mutated,
+    mutation,
+    places,
+)
+
+many = settings(max_examples=effort(500, 20_000))
+
+
+def test_the_compiled_twin_is_used_unless_python_is_asked_for() -> None:
+    pure = os.environ.get("JETSPARK_PURE", "0") not in ("", "0")
+    assert jetspark.wire.COMPILED is not pure
+    assert jetspark.wire.Parser is (parser.Parser if pure else compiled.Parser)
+
+
+# --- parsing
+
+
+def fields(frame: Any) -> Any:
+    """Something to compare: the two kinds of messages are not equal by themselves."""
+    if isinstance(frame, compiled.MsgFrame | frames.MsgFrame):
+        return frame.sid, frame.subject, frame.reply, frame.header, frame.data
+    return frame
+
+
+def told(parsing: Any, pieces: list[bytes]) -> Any:
+    """Everything that a parser tells."""
+    steps: list[Any] = []
+    for piece in pieces:
+        try:
+            steps.append([fields(frame) for frame in parsing.feed(piece)])
+        except RemoteProtocolError as error:
+            steps.append(str(error))
+        steps.append((parsing.buffered, str(parsing.error)))
+    return steps
+
+
+def check_twins(peer: Peer, pieces: list[bytes], sizes: tuple[int, int]) -> None:
+    options: Any = {"max_control_line": sizes[0], "max_payload": sizes[1]}
+    assert told(compiled.Parser(peer, **options), pieces) == told(parser.Parser(peer, **options), pieces)
+
+
+peers = st.sampled_from(["server", "client"])
+
+
+@many
+@given(st.data(), peers, st.lists(mutation, max_size=4), places, limits)
+def test_damaged_frames_are_read_or_refused_in_the_same_words(
+    data: st.DataObject,
+    peer: Peer,
+    mutations: list[tuple[str, int, int]],
+    cuts: list[int],
+    sizes: tuple[int, int],
+) -> None:
+    sent = b"".join(data.draw(st.lists(st.sampled_from(SAMPLES[peer]), min_size=1, max_size=4)))
+    check_twins(peer, cut(mutated(sent, mutations), cuts), sizes)
+
+
+pieces_of_lines = st.sampled_from(
+    [
+        *INSERTS,
+        b"MSG",
+        b"HMSG",
+        b"PUB",
+        b"HPUB",
+        b" ",
+        b" ",
+        b"5",
+        b"\r\nhello\r\n",
+        b"a b c d e f g h 2\r\nhi\r\n",
+    ]
+)
+
+
+@many
+@given(peers, st.lists(pieces_of_lines, max_size=12).map(b"".join), places, limits)
+def test_any_mixture_of_what_the_protocol_knows(
+    peer: Peer, sent: bytes, cuts: list[int], sizes: tuple[int, int]
+) -> None:
+    check_twins(peer, cut(sent, cuts), sizes)
+
+
+@many
+@given(peers, st.binary(max_size=80), places, limits)
+def test_any_bytes(peer: Peer, sent: bytes, cuts: list[int], sizes: tuple[int, int]) -> None:
+    check_twins(peer, cut(sent, cuts), sizes)
+
+
+# --- messages
+
+messages = st.tuples(field, field, maybe_field, block, blob)
+
+
+@given(messages, messages)
+def test_a_message_is_told_compared_copied_and_pickled_as_in_python(
+    one: tuple[bytes, ...], two: tuple[bytes, ...]
+) -> None:
+    lazy, plain = compiled.MsgFrame(*one), frames.MsgFrame(*one)
+    assert fields(lazy) == fields(plain) == one
+    assert repr(lazy) == repr(plain)
+    assert (lazy == compiled.MsgFrame(*two)) == (one == two)
+    assert lazy != plain
+    assert copy.copy(lazy) == pickle.loads(pickle.dumps(lazy)) == lazy
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(lazy)
+
+
+def chunk(count: int, size: int = 100) -> bytes:
+    return b"".join(
+        b"MSG a.%d 1 $JS.ACK.S.C.1.%d.%d.5.0 %d\r\n%b\r\n" % (n, n, n, size, bytes(size))
+        for n in range(count)
+    )
+
+
+def test_few_messages_do_not_keep_a_chunk_in_memory() -> None:
+    data = chunk(100)
+    alone = sys.getrefcount(data)
+    kept = compiled.Parser().feed(data)
+    assert sys.getrefcount(data) > alone
+    del kept[5:50]
+    del kept[14:]
+    assert sys.getrefcount(data) > alone  # More than an eighth of it is in use.
+    del kept[9:]
+    assert sys.getrefcount(data) == alone
+    assert [frame.subject for frame in kept] == [b"a.%d" % number for number in (*range(5), *range(50, 54))]
+    assert all(frame.data == bytes(100) for frame in kept)
+
+
+def test_one_small_message_in_a_long_read_keeps_only_itself() -> None:
+    data = b"PING\r\n" * 1000 + chunk(1)
+    alone = sys.getrefcount(data)
+    *_, message = compiled.Parser().feed(data)
+    assert sys.getrefcount(data) == alone
+    assert (message.subject, message.data) == (b"a.0", bytes(100))
+
+
+@given(st.permutations(range(40)), st.integers(0, 40))
+def test_messages_can_be_let_go_in_any_order(order: list[int], left: int) -> None:
+    kept = dict(enumerate(compiled.Parser().feed(chunk(40, size=3))))
+    for number in order[left:]:
+        del kept[number]
+    assert {number: frame.subject for number, frame in kept.items()} == {
+        number: b"a.%d" % number for number in order[:left]
+    }
+
+
+def test_a_large_payload_is_cut_out_once() -> None:
+    [small, large] = compiled.Parser().feed(chunk(1, 4095) + chunk(1, 4096))
+    assert large.data is large.data
+    assert small.data == small.data == bytes(4095)
+
+
+# --- writing
+
+
+@given(
+    field,
+    maybe_field,
+    block,
+    st.binary(max_size=20) | st.sampled_from([bytes(4095), bytes(4096), bytes(99_999)]),
+)
+def test_messages_are_written_as_in_python(subject: bytes, reply: bytes, header: bytes, data: bytes) -> None:
+    assert compiled.pub(subject, reply, data) == encode.pub(subject, reply, data)
+    assert compiled.hpub(subject, reply, header, data) == encode.hpub(subject, reply, header, data)
+
+
+# --- many at once
+
+
+@given(
+    st.lists(messages, max_size=8),
+    st.sampled_from([b"", b"$JS.ACK.", b"a"]),
+    st.sampled_from([b"+ACK", b"-NAK"]),
+)
+def test_many_messages_are_asked_as_in_python(
+    listed: list[tuple[bytes, ...]], prefix: bytes, kind: bytes
+) -> None:
+    lazy: Any = [compiled.MsgFrame(*each) for each in listed]
+    plain: Any = [frames.MsgFrame(*each) for each in listed]
+    assert compiled.any_status(lazy) == bulk.any_status(plain)
+    assert compiled.payload_size(lazy) == bulk.payload_size(plain)
+    assert compiled.total_size(lazy) == bulk.total_size(plain)
+    assert compiled.replies_start_with(lazy, prefix) == bulk.replies_start_with(plain, prefix)
+    assert compiled.acks(lazy, kind) == bulk.acks(plain, kind)
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"1", b"2", None]), st.integers(1, 3)), max_size=6))
+def test_runs_of_one_subscription_are_found_as_in_python(runs: list[tuple[bytes | None, int]]) -> None:
+    def made(kind: Any) -> list[Any]:
+        return [
+            frames.PING if sid is None else kind(bytes(sid), b"a", b"", b"", b"%d" % number)
+            for sid, count in runs
+            for number in range(count)
+        ]
+
+    lazy, plain = (
+        compiled.by_subscription(made(compiled.MsgFrame)),
+        bulk.by_subscription(made(frames.MsgFrame)),
+    )
+    assert [(sid, [fields(frame) for frame in run]) for sid, run in lazy] == [
+        (sid, [fields(frame) for frame in run]) for sid, run in plain
+    ]
+
+
+# --- into Arrow
+
+numbers = st.sampled_from([b"0", b"1", b"007", b"1769860800123456789", b"9223372036854775799"])
+names = st.sampled_from([b"a", b"A", b"b", b"Nats-Msg-Id", b"\xc3\xbc", b""])
+texts = st.sampled_from([b"", b"1", b" 2", b"x: y", b"\xc3\xbc", b"\xff", b"\r", b"a\nb"])
+lines = st.builds(b"%b%b%b".__mod__, st.tuples(names, st.sampled_from([b": ", b":", b""]), texts))
+blocks = st.sampled_from([b"", b"NATS/1.0\r\n\r\n", b"NATS/1.0 100\r\nA: 1\r\n\r\n"]) | st.lists(
+    lines, max_size=4
+).map(lambda each: b"\r\n".join([b"NATS/1.0", *each]) + b"\r\n\r\n")
+domains = st.sampled_from([(b"", b""), (b"_.ACC.", b".x"), (b"hub.ACC.", b".x.y")])
+replies = st.builds(
+    lambda domain, seq, time, last: b"$JS.ACK.%bS.C.1.%b.3.%b.%b%b" % (domain[0], seq, time, last, domain[1]),
+    domains,
+    numbers,
+    numbers,
+    numbers,
+)
+subjects = st.sampled_from([b"a", b"a.b", b"\xc3\xbc", b"\xff"])
+stored = st.tuples(st.just(b"1"), subjects, replies, blocks, blob)
+
+
+@many
+@given(st.lists(stored, min_size=1, max_size=5), st.booleans())
+def test_messages_become_the_same_rows_as_in_python(listed: list[tuple[bytes, ...]], headers: bool) -> None:
+    lazy: Any = [compiled.MsgFrame(*each) for each in listed]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jetspark.arrow.arrow_columns", compiled.arrow_columns)
+        batch = record_batch(lazy, "S", headers=headers)
+        patch.setattr("jetspark.arrow.arrow_columns", bulk.arrow_columns)
+        expected = record_batch(lazy, "S", headers=headers)
+    batch.validate(full=True)
+    assert batch.equals(expected)
+
+
+def test_usual_messages_take_the_short_way() -> None:
+    usual = compiled.MsgFrame(
+        b"1", b"a", b"$JS.ACK.S.C.1.2.3.4.5", b"NATS/1.0\r\nA: 1\r\nB: \xc3\xbc\r\n\r\n", b"x"
+    )
+    assert compiled.arrow_columns([usual], True) is not None
+    assert compiled.arrow_columns([compiled.MsgFrame(b"1", b"a", b"", b"", b"x")], True) is None
