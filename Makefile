@@ -10,6 +10,7 @@ DEV     := $(VENV)/.dev-installed
 SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
 ARCHIVE := $(VENV)/.classes-archived
+COMPILED := src/jetspark/wire/compiled.pyx
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
 # Tests that compute, in Spark. The others mostly wait, so that more of them can run at a time.
@@ -32,7 +33,7 @@ export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-matrix $(SPARKS:%=test-spark-%) check format demo bench lock clean
+.PHONY: help install test test-pure test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,20 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(PYTEST) -n $(WORKERS) $(ARGS)
 endif
+
+test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without the compiled part
+	JETSPARK_PURE=1 $(PYTEST) -n $$(($(WORKERS) * 2)) tests/wire tests/jetstream
+
+test-asan: $(DEV) ## run the tests of the compiled part with AddressSanitizer
+	rm -rf build/asan && mkdir -p build/asan && cp -r src build/asan
+	CFLAGS="-fsanitize=address -fno-omit-frame-pointer -O1 -g" $(PY) hatch_build.py build/asan/src
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/asan/src \
+	    $(PY) -m pytest -q tests/wire tests/test_arrow.py
+
+wheel: $(DEV) ## build a wheel, with the compiled part for this Python and this machine, into dist
+	$(PY) $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist
 
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
@@ -90,11 +105,13 @@ clean: ## remove .venv, those of the matrix, caches and build output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A new lock or pyproject.toml makes the stamps stale; the environment itself is kept.
-$(DEV): requirements/build.lock requirements/dev.lock pyproject.toml | $(PY)
+$(DEV): requirements/build.lock requirements/dev.lock pyproject.toml hatch_build.py $(COMPILED) | $(PY)
 	@echo "Installing the packages of requirements/dev.lock ..."
 	@$(PY) $(PIP) $(LOCKED) -r requirements/build.lock
 	@$(PY) $(PIP) $(LOCKED) -r requirements/dev.lock
 	@$(PY) $(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PY) -c 'import jetspark.wire as wire; wire.COMPILED or print("No C compiler with the headers of Python was" \
+	    " found: jetspark runs in pure Python, which is slower. (Debian, Ubuntu: apt install gcc python3-dev)")'
 	@touch $@
 
 $(SPARK): requirements/spark.lock $(DEV)

@@ -67,6 +67,9 @@ if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read
     from jetspark.jetstream.subscribe.pull import PullSubscription as PullSubscription
     from jetspark.wire.headers import Headers as Headers
 
+    #: Whether the compiled part is used, and not its twin in Python.
+    __compiled__: bool
+
 #: The names that are loaded on first use, by module.
 _NAMES: Final = {
     "client": "Connection connect",
@@ -106,7 +109,7 @@ _PARTS: Final = ("blocking", "client", "core", "jetstream", "server", "wire")
 
 
 if not TYPE_CHECKING:  # A type checker that sees __getattr__ would accept any name.
-    __all__ = sorted(["__version__", "blocking", "server", *errors.__all__, *_HOMES])  # noqa: PLE0605
+    __all__ = sorted(["__compiled__", "__version__", "blocking", "server", *errors.__all__, *_HOMES])  # noqa: PLE0605
 
     def __getattr__(name: str) -> object:
         """Load a public name, or a part of the package, when it is first used."""
@@ -114,6 +117,8 @@ if not TYPE_CHECKING:  # A type checker that sees __getattr__ would accept any n
             if name != "server":
                 importlib.import_module("jetspark.client")  # with all that the layers below it hold
             return importlib.import_module(f"jetspark.{name}")
+        if name == "__compiled__":
+            return importlib.import_module("jetspark.wire").COMPILED
         if name in _HOMES:
             value = globals()[name] = getattr(importlib.import_module(f"jetspark.{_HOMES[name]}"), name)
             return value

@@ -97,7 +97,7 @@ def test_bench_measures_and_leaves_nothing_behind(
 
 def test_doctor_finds_a_healthy_server(cli: Cli) -> None:
     checks = {check["name"]: check for check in cli.json("doctor")}
-    for name in ("Server", "Server version", "JetStream limits", "Permission to list streams", "Python"):
+    for name in ("Server", "Server version", "JetStream limits", "Permission to list streams", "Wire layer"):
         assert checks[name]["status"] == "ok", checks[name]
     assert all(set(check) == {"name", "status", "detail", "advice"} for check in checks.values())
     assert all(check["advice"] for check in checks.values() if check["status"] != "ok")

@@ -23,6 +23,7 @@ from jetspark.errors import Error, PermissionsViolation, ServerNotFound
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import AccountInfo, Tier
 from jetspark.server import binary
+from jetspark.wire import COMPILED
 
 app = single()
 
@@ -195,11 +196,20 @@ async def _attempt(name: str, attempt: Callable[[], Awaitable[_T]]) -> _T | _Che
 
 def _local_checks() -> list[_Check]:
     """Check this machine: Python, its packages, nats-server, Java and Spark."""
-    return [_python(), *map(_package, _PACKAGES), _binary(), _java(), _spark()]
+    return [_python(), _wire(), *map(_package, _PACKAGES), _binary(), _java(), _spark()]
 
 
 def _python() -> _Check:
     return _Check("Python", "ok", f"{platform.python_version()} ({sys.executable})")
+
+
+def _wire() -> _Check:
+    if COMPILED:
+        return _Check("Wire layer", "ok", "compiled")
+    way = "Install a C compiler, then jetspark again: it is faster"
+    if os.environ.get("JETSPARK_PURE"):
+        way = "JETSPARK_PURE is set. Unset it: the compiled one is faster"
+    return _Check("Wire layer", "warn", "pure Python", way)
 
 
 def _package(wanted: tuple[str, bool, str]) -> _Check:
