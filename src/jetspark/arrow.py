@@ -100,9 +100,11 @@ def _from_buffers(buffers: Columns, count: int, stream: str) -> pa.RecordBatch:
     ]
     if headers is None:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITHOUT_HEADERS)
-    rows, pairs, name_offsets, names, text_offsets, texts = headers
+    rows, pairs, name_offsets, names, value_offsets, text_offsets, texts = headers
     values = pa.ListArray.from_arrays(
-        pa.array(range(pairs + 1), pa.int32()), _array(pa.string(), pairs, text_offsets, texts), type=_VALUES
+        _array(pa.int32(), pairs + 1, value_offsets),
+        _array(pa.string(), pairs, text_offsets, texts),
+        type=_VALUES,
     )
     arrays.insert(
         2,

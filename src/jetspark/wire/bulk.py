@@ -26,9 +26,9 @@ __all__ = [
 
 #: Buffers of an Arrow batch: offsets and bytes of the subjects, the same of the payloads, sequences, times in
 #: microseconds; and, if asked for, of the headers: the first of each message, how many, offsets and bytes of
-#: the names, the same of the values.
+#: the names, the first value of each, offsets and bytes of the values.
 Columns: TypeAlias = tuple[
-    bytes, bytes, bytes, bytes, bytes, bytes, tuple[bytes, int, bytes, bytes, bytes, bytes] | None
+    bytes, bytes, bytes, bytes, bytes, bytes, tuple[bytes, int, bytes, bytes, bytes, bytes, bytes] | None
 ]
 
 _sid = attrgetter("sid")

@@ -670,7 +670,12 @@ cdef _header_columns(list frames, Py_ssize_t size):
         ):
             return None
         row[at + 1] = <int32_t>names.count
-    return rows, names.count, names.offsets, names.text, values.offsets, values.text
+    # Each value is a list of one.
+    cdef bytes ones = PyBytes_FromStringAndSize(NULL, 4 * (names.count + 1))
+    cdef int32_t* one = <int32_t*>PyBytes_AS_STRING(ones)
+    for at in range(names.count + 1):
+        one[at] = <int32_t>at
+    return rows, names.count, names.offsets, names.text, ones, values.offsets, values.text
 
 
 cdef bint _add_headers(const char* block, Py_ssize_t size, _Strings names, _Strings values, Py_ssize_t first) except -1:

@@ -59,6 +59,9 @@ class PullBuffer(PullReceiver):
         self._settled = target.settled
         #: Messages that arrived and were not taken.
         self.frames: deque[MsgFrame] = deque()
+        # The amount that was taken and still counts as buffered: counting it in steps is cheaper.
+        self._taken = 0
+        self._step = max(options.threshold // 64, 1)
         # The amount that `take` returned and that still counts as buffered.
         self._lent = 0
         self._arrived = Signal()
@@ -103,22 +106,30 @@ class PullBuffer(PullReceiver):
 
     def pop(self) -> JetStreamMsg:
         """The next message, when `frames` has one: `next` without the await."""
-        frame = self.frames.popleft()
-        if self._accounting.taken(size_of(frame) if self._by_bytes else 1):
-            self._ask()
+        frames = self.frames
+        frame = frames.popleft()
+        self._taken += size_of(frame) if self._by_bytes else 1
+        if self._taken >= self._step or not frames:
+            self._count_taken()
         return JetStreamMsg(frame, self._connection, self._settled)
+
+    def _count_taken(self) -> None:
+        taken, self._taken = self._taken, 0
+        if self._accounting.taken(taken):
+            self._ask()
 
     async def take(self, timeout: float | None = None) -> list[MsgFrame]:
         """The buffered messages, up to half of the limit; an empty list where `next` returns None.
 
         For readers that pass messages to a thread: all but the first count as buffered until the next call.
         """
-        self._accounting.taken(self._lent)
-        self._lent = 0
+        self._accounting.taken(self._lent + self._taken)
+        self._lent = self._taken = 0
         self._ask()
         first = await self.next(timeout)
         if first is None:
             return []
+        self._count_taken()
         frames = [first._frame]
         room = self.options.limit // 2 - 1
         if self._accounting.buffered <= room:  # All of them, and their size is known.

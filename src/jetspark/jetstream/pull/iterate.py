@@ -76,8 +76,9 @@ class Messages:
         return self
 
     async def __anext__(self) -> JetStreamMsg:
-        if self._buffer.frames:
-            return self._buffer.pop()
+        buffer = self._buffer
+        if buffer.frames:
+            return buffer.pop()
         message = await self.next()
         if message is None:
             raise StopAsyncIteration
