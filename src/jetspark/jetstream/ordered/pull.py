@@ -199,6 +199,10 @@ class _OrderedBuffer(PullBuffer):
         await self._chain.begin(self)
         await super().start()
 
+    def _expecting(self) -> bool:
+        # A reader that stops does not wait for messages in flight: nobody counts them as delivered.
+        return self.state is not BufferState.STOPPING and super()._expecting()
+
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
