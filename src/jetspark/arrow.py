@@ -65,10 +65,10 @@ _header = attrgetter("header")
 _reply = attrgetter("reply")
 
 
-def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.RecordBatch:
-    """The messages of one chunk; all of them are from `stream`."""
+def record_batch(chunk: Chunk, stream: str | Sequence[str], *, headers: bool = True) -> pa.RecordBatch:
+    """The messages of one chunk; all of them are from `stream`, or each from the stream in its place."""
     if chunk and (buffers := arrow_columns(chunk, headers)) is not None:
-        return _from_buffers(buffers, len(chunk), stream)
+        return _from_buffers(buffers, len(chunk), _stream_column(stream, len(chunk)))
     if chunk and not chunk[0].reply:
         subjects, sequences, timestamps, blocks = _from_direct_gets(list(map(_header, chunk)))
     else:
@@ -79,7 +79,7 @@ def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.Recor
         subjects,
         pa.array(list(map(_data, chunk)), pa.binary()),
         _header_column(blocks) if headers else None,
-        pa.repeat(pa.scalar(stream, pa.string()), len(chunk)),
+        _stream_column(stream, len(chunk)),
         sequences,
         timestamps,
     ]
@@ -89,12 +89,18 @@ def record_batch(chunk: Chunk, stream: str, *, headers: bool = True) -> pa.Recor
     )
 
 
-def _from_buffers(buffers: Columns, count: int, stream: str) -> pa.RecordBatch:
+def _stream_column(stream: str | Sequence[str], count: int) -> pa.StringArray:
+    if isinstance(stream, str):
+        return pa.repeat(pa.scalar(stream, pa.string()), count)
+    return pa.array(stream, pa.string())
+
+
+def _from_buffers(buffers: Columns, count: int, streams: pa.StringArray) -> pa.RecordBatch:
     subject_offsets, subjects, data_offsets, data, sequences, timestamps, headers = buffers
     arrays = [
         _array(pa.string(), count, subject_offsets, subjects),
         _array(pa.binary(), count, data_offsets, data),
-        pa.repeat(pa.scalar(stream, pa.string()), count),
+        streams,
         _array(pa.int64(), count, sequences),
         _array(_TIMESTAMP, count, timestamps),
     ]

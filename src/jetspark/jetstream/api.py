@@ -20,7 +20,7 @@ from jetspark.wire.subjects import check_name, check_subject
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["API", "DEFAULT_PREFIX", "Endpoint"]
+__all__ = ["API", "DEFAULT_PREFIX", "Endpoint", "Page"]
 
 logger = logging.getLogger("jetspark")
 
@@ -34,6 +34,16 @@ class Endpoint(NamedTuple):
 
     subject: str
     safe: bool = False
+
+
+class Page(NamedTuple):
+    """A part of a list."""
+
+    entries: list[Any]
+    #: Entries from the start of this page to that of the next; 0 in an empty list.
+    step: int
+    #: Entries of the whole list.
+    total: int
 
 
 ACCOUNT_INFO: Final = Endpoint("INFO", safe=True)
@@ -127,18 +137,31 @@ class API:
         """
         offset = 0
         while True:
-            request = StreamListRequest(subject=subject, offset=offset)
-            answer = await self.call(endpoint, request, stream=stream)
-            page = answer.get(key) or []
-            for entry in page:
+            page = await self.page(endpoint, key, offset, stream=stream, subject=subject)
+            for entry in page.entries:
                 yield entry
-            if missing := answer.get("missing"):
-                # Their leaders did not answer in time: they count for the offset, and are not in the page.
-                logger.warning("not listed, because no leader answered: %s", ", ".join(missing))
-            step = answer.get("limit") or len(page)
-            offset += step
-            if not step or offset >= answer.get("total", 0):
+            offset += page.step
+            if not page.step or offset >= page.total:
                 return
+
+    async def page(
+        self,
+        endpoint: Endpoint,
+        key: str,
+        offset: int,
+        *,
+        stream: str = "",
+        subject: str | None = None,
+        timeout: float | None = None,
+    ) -> Page:
+        """One page of the list `key`, from the entry `offset` on."""
+        request = StreamListRequest(subject=subject, offset=offset)
+        answer = await self.call(endpoint, request, stream=stream, timeout=timeout)
+        entries = answer.get(key) or []
+        if missing := answer.get("missing"):
+            # Their leaders did not answer in time: they count for the offset, and are not in the page.
+            logger.warning("not listed, because no leader answered: %s", ", ".join(missing))
+        return Page(entries, answer.get("limit") or len(entries), answer.get("total", 0))
 
     async def ask(
         self, subject: str, payload: bytes, *, safe: bool, timeout: float | None, while_draining: bool = False

@@ -4,6 +4,8 @@
 - `lookup`: where something is in a stream, as its leader knows it.
 - `loss`: which gaps in a stream are losses, and their cause. Pure.
 - `ranges`: the sequences [first, next) of a stream, each message once, with every loss reported.
+- `listing`: the names and infos of many streams.
+- `packed`: many ranges, the small ones concurrently.
 
 They import `manage` and `ordered`. `Stream`, `dead_letters`, the Spark source and the CLI import them.
 """

@@ -11,21 +11,11 @@ from datetime import datetime
 from jetspark.errors import MessageNotFound
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
-from jetspark.jetstream.manage import streams
 from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.retry import retry
 
-__all__ = ["first_at", "next_stored", "stream_names"]
-
-
-async def stream_names(api: API, subject: str | None = None) -> list[str]:
-    """The names of all streams, or of those that store `subject`, asked for until the server answers."""
-
-    async def names() -> list[str]:
-        return [name async for name in streams.names(api, subject)]
-
-    return await retry(names)
+__all__ = ["first_at", "next_stored"]
 
 
 async def next_stored(api: API, stream: str, seq: int, subjects: Sequence[str] = ()) -> StoredMsg | None:

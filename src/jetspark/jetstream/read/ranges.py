@@ -6,7 +6,8 @@ reports that no further message matches. The ordered consumer that reads it surv
 leaders and deleted consumers.
 
 Streams that delete acknowledged messages (work queue, interest) must not get another consumer: they are read
-by batches of direct gets.
+by batches of direct gets. A few messages are requested from the leader one by one, all at once: if every
+sequence is there, that is complete and much cheaper than a consumer.
 
 Before messages are returned, the stream is checked again: whether it is still the same one, and whether its
 head has overtaken the reader. So every missing message is reported, and messages of another stream with the
@@ -21,18 +22,19 @@ import re
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 import msgspec
 
-from jetspark.errors import DataLoss, Error, StreamNotFound, Timeout, UsageError
+from jetspark.errors import DataLoss, Error, MessageNotFound, StreamNotFound, Timeout, UsageError
+from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import parse_direct_get
 from jetspark.jetstream.model.info import StreamInfo
-from jetspark.jetstream.model.requests import MsgGetRequest
+from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.model.stream import RetentionPolicy, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
 from jetspark.jetstream.read import direct
@@ -41,7 +43,18 @@ from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_
 from jetspark.jetstream.retry import OUTAGE, retry
 from jetspark.wire import MsgFrame, payload_size
 
-__all__ = ["Chunk", "OnLoss", "StreamRange", "read_range", "reads_direct", "stream_info"]
+__all__ = [
+    "CHUNK_BYTES",
+    "CHUNK_MESSAGES",
+    "FEW",
+    "Chunk",
+    "OnLoss",
+    "StreamRange",
+    "raise_loss",
+    "read_range",
+    "reads_direct",
+    "stream_info",
+]
 
 #: Messages as a consumer delivered them, with metadata in the reply subject; or, without a reply, as direct
 #: gets answered, with metadata in the headers (`stored.parse_direct_get`).
@@ -50,8 +63,10 @@ Chunk: TypeAlias = list[MsgFrame]
 OnLoss: TypeAlias = Callable[[DataLoss], None]
 
 #: The size of a chunk: enough to be worth a check of the stream.
-_CHUNK_MESSAGES: Final = 10_000
-_CHUNK_BYTES: Final = 4 * 1024 * 1024
+CHUNK_MESSAGES: Final = 10_000
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+#: Sequences up to which a range is read without a consumer.
+FEW: Final = 16
 #: Most bytes that are requested or buffered. A larger message gets room for itself.
 _MAX_BYTES: Final = 8 * 1024 * 1024
 #: Least bytes that are requested, when little of a range is left.
@@ -65,6 +80,7 @@ _INACTIVE_THRESHOLD: Final = 30.0
 #: Seconds after which a missing or shorter stream is believed, and between two looks.
 _SECOND_LOOK: Final = 5.0
 _LOOK_AGAIN: Final = 0.5
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StreamRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,12 +128,13 @@ async def stream_info(api: API, name: str, *, reaching: int = 0) -> StreamInfo:
         await asyncio.sleep(_LOOK_AGAIN)
 
 
-def _raise(loss: DataLoss) -> None:
+def raise_loss(loss: DataLoss) -> None:
+    """The default of `on_loss`."""
     raise loss
 
 
 def read_range(
-    api: API, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = _raise
+    api: API, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = raise_loss
 ) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
 
@@ -141,7 +158,14 @@ class _RangeReader:
         self._max_bytes = max(_MAX_BYTES, 2 * api.connection.max_payload)
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        if not len(self._wanted) or (info := await self._look()) is None:
+        if not len(self._wanted):
+            return
+        if len(self._wanted) <= FEW and (messages := await self._gets()) is not None:
+            if await self._check(messages, self._wanted.next_seq) and (chunk := self._matching(messages)):
+                yield chunk
+            return
+        info = await self._look()
+        if info is None:
             return
         try:
             async with aclosing(self._gathered(info)) as chunks:
@@ -163,13 +187,41 @@ class _RangeReader:
             async for messages in arriving:
                 chunk += messages
                 size += payload_size(messages)
-                if len(chunk) < _CHUNK_MESSAGES and size < _CHUNK_BYTES:
+                if len(chunk) < CHUNK_MESSAGES and size < CHUNK_BYTES:
                     continue
                 yield chunk, _sequence(chunk[-1]) + 1
                 chunk, size = [], 0
         yield chunk, self._wanted.next_seq
 
-    # --- two ways to read; both end when the whole range was seen
+    async def _gets(self) -> Chunk | None:
+        """The messages of all sequences, as the leader holds them; None if one is missing.
+
+        Then the leader may not have caught up yet: the stream must be checked first.
+        """
+        stream = self._wanted.stream
+
+        async def get(seq: int) -> MsgFrame:
+            request = MsgGetRequest(seq=seq)
+            answer = await retry(lambda: self._api.call(endpoints.MSG_GET, request, stream=stream))
+            return _delivered(stream, StoredMsg.from_wire(answer["message"]))
+
+        sequences = range(self._wanted.first_seq, self._wanted.next_seq)
+        chunk: Chunk = []
+        for result in await asyncio.gather(*map(get, sequences), return_exceptions=True):
+            if isinstance(result, (MessageNotFound, StreamNotFound)):
+                return None
+            if isinstance(result, BaseException):
+                raise result
+            chunk.append(result)
+        return chunk
+
+    def _matching(self, chunk: Chunk) -> Chunk:
+        if not self._subjects:
+            return chunk
+        matches = _matcher(self._subjects)
+        return [frame for frame in chunk if matches(frame.subject)]
+
+    # --- two ways to read more; both end when the whole range was seen
 
     async def _ordered(self, info: StreamInfo) -> AsyncGenerator[list[MsgFrame], None]:
         wanted = self._wanted
@@ -264,6 +316,7 @@ class _RangeReader:
             cause = DELETED
         else:
             if info.created == wanted.created and info.state.last_seq >= wanted.next_seq - 1:
+                reads_direct(info.config)
                 return info
             cause = ROLLED_BACK if info.created == wanted.created else RECREATED
         self._lost(wanted.next_seq, cause)
@@ -288,6 +341,13 @@ class _RangeReader:
         self._on_loss(
             DataLoss(stream=self._wanted.stream, first_seq=self._position, next_seq=next_seq, cause=cause)
         )
+
+
+def _delivered(stream: str, message: StoredMsg) -> MsgFrame:
+    """A message as a consumer would have delivered it."""
+    nanoseconds = (message.time - _EPOCH) // timedelta(microseconds=1) * 1000
+    reply = f"$JS.ACK.{stream}.get.1.{message.sequence}.1.{nanoseconds}.0"
+    return MsgFrame(b"", message.subject.encode(), reply.encode(), message.hdrs, message.data)
 
 
 def _sequence(frame: MsgFrame) -> int:

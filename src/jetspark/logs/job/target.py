@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.stream import RetentionPolicy
-from jetspark.jetstream.read.lookup import stream_names
+from jetspark.jetstream.read.listing import stream_names
 from jetspark.jetstream.read.ranges import stream_info
 from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.connections import ProcessConnection

@@ -13,6 +13,7 @@ from jetspark.core.server_info import Feature
 from jetspark.errors import ConsumerNotFound, Error, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy
+from jetspark.jetstream.read.listing import concurrently
 from jetspark.jetstream.read.ranges import reads_direct
 from jetspark.jetstream.retry import retry
 from jetspark.spark.log import logger
@@ -39,29 +40,37 @@ class ProgressConsumer:
             raise UsageError(
                 f"progressConsumer requires nats-server {needed.since} or later, not {server.version}"
             )
-        for name, info in (await find_streams(js, patterns, missing_ok=True)).items():
+        streams = await find_streams(js, patterns, missing_ok=True)
+        for name, info in streams.items():
             if reads_direct(info.config):
                 raise UsageError(
                     f"progressConsumer is not possible on stream {name}: with retention "
                     f"{info.config.retention!s} another consumer would change what the stream keeps"
                 )
-            try:
-                existing = await retry(partial(js.consumer_info, name, self._name))
-            except ConsumerNotFound:
-                continue
-            if not _MARK.items() <= existing.config.metadata.items():
-                raise UsageError(
-                    f"consumer {self._name} of stream {name} is not a progressConsumer, and would be reset",
-                    hint="Choose another name",
-                )
+        await concurrently(partial(self._check, js), streams)
+
+    async def _check(self, js: JetStream, stream: str) -> None:
+        try:
+            existing = await retry(partial(js.consumer_info, stream, self._name))
+        except ConsumerNotFound:
+            return
+        if not _MARK.items() <= existing.config.metadata.items():
+            raise UsageError(
+                f"consumer {self._name} of stream {stream} is not a progressConsumer, and would be reset",
+                hint="Choose another name",
+            )
 
     async def move(self, js: JetStream, offset: Offset) -> None:
         """Move the consumers to the offset. It is only a display: a failure is logged, not raised."""
-        for name, stream in offset.streams.items():
+
+        async def move(name: str) -> None:
+            next_seq = offset.streams[name].next_seq
             try:
-                await retry(partial(self._move, js, name, stream.next_seq))
+                await retry(partial(self._move, js, name, next_seq))
             except Error as error:
                 logger.warning("progressConsumer %s of stream %s was not moved: %s", self._name, name, error)
+
+        await concurrently(move, offset.streams)
 
     async def _move(self, js: JetStream, stream: str, next_seq: int) -> None:
         # The server does not answer a reset of a missing consumer, so it is looked up first.

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from jetspark.errors import StreamNotFound, UsageError
+from jetspark.errors import UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo, StreamState
-from jetspark.jetstream.read.lookup import first_at, stream_names
+from jetspark.jetstream.read.listing import concurrently, stream_infos, stream_names
+from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import reads_direct, stream_info
 from jetspark.spark.options import PositionOption, SourceOptions, stream_matches
 
@@ -29,20 +30,18 @@ async def find_streams(
     `StreamNotFound`, and `UsageError` for a stream that cannot be read.
     """
     known = known or {}
-    names = {pattern for pattern in patterns if "*" not in pattern}
-    if len(names) < len(patterns):
+    named = {pattern for pattern in patterns if "*" not in pattern}
+    names, listed = set(named), list[str]()
+    if len(named) < len(patterns):
         listed = await stream_names(js.api)
         names.update(name for name in [*listed, *known] if stream_matches(name, patterns))
-    found: dict[str, StreamInfo] = {}
-    for name in sorted(names):
-        try:
-            info = await stream_info(js.api, name, reaching=known.get(name, 1) - 1)
-        except StreamNotFound:
-            if name not in known and not missing_ok:
-                raise
-            continue
+    reaching = {name: known.get(name, 1) - 1 for name in sorted(names)}
+    found = await stream_infos(js.api, reaching, listed)
+    for name in sorted(named - found.keys() - known.keys()):
+        if not missing_ok:
+            found[name] = await stream_info(js.api, name)  # Raises the error of the server.
+    for info in found.values():
         reads_direct(info.config)
-        found[name] = info
     return found
 
 
@@ -61,7 +60,7 @@ async def starting_sequences(
 ) -> dict[str, int]:
     """The first sequence to read, by stream. Raises `UsageError` for one beyond the next message."""
     bound = _Bound("startingPosition", options.starting_position or default, options.starting_timestamp)
-    return {name: await bound.sequence(js, info, default) for name, info in streams.items()}
+    return await bound.sequences(js, streams, default)
 
 
 async def ending_sequences(
@@ -69,7 +68,7 @@ async def ending_sequences(
 ) -> dict[str, int]:
     """The sequence after the last one to read, by stream. Raises `UsageError` for one in the future."""
     bound = _Bound("endingPosition", options.ending_position or "latest", options.ending_timestamp)
-    return {name: await bound.sequence(js, info, "latest") for name, info in streams.items()}
+    return await bound.sequences(js, streams, "latest")
 
 
 class _Bound(NamedTuple):
@@ -79,10 +78,20 @@ class _Bound(NamedTuple):
     position: PositionOption
     time: datetime | None
 
-    async def sequence(self, js: JetStream, info: StreamInfo, default: str) -> int:
+    async def sequences(
+        self, js: JetStream, streams: Mapping[str, StreamInfo], default: str
+    ) -> dict[str, int]:
+        time = self.time
+        if time is None:
+            return {name: self._sequence(info, default) for name, info in streams.items()}
+
+        async def first(info: StreamInfo) -> int:
+            return await first_at(js.api, info.config.name, info.state, time)
+
+        return dict(zip(streams, await concurrently(first, streams.values()), strict=True))
+
+    def _sequence(self, info: StreamInfo, default: str) -> int:
         name, state = info.config.name, info.state
-        if self.time is not None:
-            return await first_at(js.api, name, state, self.time)
         if isinstance(self.position, str):
             position: str | int = self.position
         else:

@@ -6,7 +6,7 @@ from typing import Final
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.read.lookup import stream_names
+from jetspark.jetstream.read.listing import stream_names
 from jetspark.jetstream.read.ranges import stream_info
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
