@@ -85,9 +85,9 @@ class Tracker:
             first_seq = each.first_seq
             if info is not None and info.created == each.created:
                 # If it is a loss, one sequence stays in the range: its task reports the loss.
-                head = first_seq_of(info.state)
+                head = min(first_seq_of(info.state), each.next_seq)
                 lost = head > first_seq and not head_may_move(info.config, info.state)
-                first_seq = max(first_seq, min(head - lost, each.next_seq))
+                first_seq = max(first_seq, head - lost)
             clipped.append(msgspec.structs.replace(each, first_seq=first_seq))
         return clipped
 
