@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jetspark import StreamConfig
 from tests.spark.running import Sink, error_of, reached, run, start
@@ -41,6 +42,34 @@ def test_a_pattern_is_all_streams_that_fit(spark: SparkSession, bench: Bench, pr
         assert_exactly(found, [text for name in names for text in wanted[name]])
     found = texts(bench.read(spark, f"{prefix}A*,{prefix}B1"))
     assert_exactly(found, [text for each in wanted.values() for text in each])
+
+
+def test_many_small_streams_share_tasks_and_come_whole_and_in_order(
+    spark: SparkSession, bench: Bench, prefix: str
+) -> None:
+    """Beside a large one, which is split; with gaps, and one that is read without a trace."""
+    sizes = {f"{prefix}{number:02}": number % 5 for number in range(40)}
+    for name, size in sizes.items():
+        make(bench, name, size)
+    bench.js.get_stream(f"{prefix}04").delete_message(2)
+    large, queue = f"{prefix}30B", f"{prefix}30C"
+    make(bench, large, 21_000)
+    bench.js.create_stream(
+        StreamConfig(name=queue, subjects=[f"{queue}.>"], retention="workqueue", allow_direct=True)
+    )
+    bench.publish(queue, 50)
+    sequences = {name: list(range(1, size + 1)) for name, size in sizes.items() if size}
+    sequences |= {f"{prefix}04": [1, 3, 4], large: list(range(1, 21_001)), queue: list(range(1, 51))}
+    for options, least, most in (({}, 2, 64), ({"minPartitions": 5}, 5, 5)):
+        rows = bench.read(spark, f"{prefix}*", **options)
+        tasks: dict[int, set[str]] = {}
+        found: dict[str, list[int]] = {}
+        for row in rows.select("stream", "sequence", F.spark_partition_id().alias("task")).collect():
+            tasks.setdefault(row.task, set()).add(row.stream)
+            found.setdefault(row.stream, []).append(row.sequence)
+        assert found == sequences
+        assert least <= len(tasks) <= most
+        assert sum(map(len, tasks.values())) <= len(sequences) + len(tasks)
 
 
 def test_no_stream_that_fits_is_an_error_of_a_table(spark: SparkSession, bench: Bench, prefix: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.jetstream.read.ranges import StreamRange
-from jetspark.spark.read.planning import Backlog, Limits, admit, split_ranges
+from jetspark.spark.read.planning import Backlog, Limits, admit, plan_tasks
 
 CREATED = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -22,24 +22,25 @@ def stream_range(first_seq: int, next_seq: int, stream: str = "A") -> StreamRang
 @st.composite
 def some_ranges(draw: st.DrawFn) -> list[StreamRange]:
     """Ranges of several streams, some of them empty."""
-    names = draw(st.lists(st.sampled_from("ABCDE"), unique=True, max_size=5))
+    names = draw(st.lists(st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), unique=True, max_size=26))
     first = st.integers(1, 2**40)
     size = st.integers(0, 200) | st.integers(0, 2_000_000)
     return [stream_range(start := draw(first), start + draw(size), name) for name in names]
 
 
 counts = st.none() | st.integers(1, 300)
-# Bounds that keep the number of pieces small.
-sizes = st.none() | st.integers(5_000, 10**9)
+# Bounds that keep the number of tasks small.
+sizes = st.none() | st.integers(50_000, 10**9)
 
 
 @given(some_ranges(), st.integers(1, 64), counts, sizes)
-def test_pieces_cover_the_ranges_exactly_once_and_in_order(
+def test_tasks_cover_the_ranges_exactly_once_and_in_order(
     ranges: list[StreamRange], parallelism: int, min_partitions: int | None, max_messages: int | None
 ) -> None:
-    pieces = split_ranges(
+    tasks = plan_tasks(
         ranges, parallelism=parallelism, min_partitions=min_partitions, max_messages=max_messages
     )
+    pieces = [piece for task in tasks for piece in task]
     assert all(len(piece) > 0 for piece in pieces)
     for whole in ranges:
         position = whole.first_seq
@@ -49,31 +50,35 @@ def test_pieces_cover_the_ranges_exactly_once_and_in_order(
         assert position == whole.next_seq
     order = [whole.stream for whole in ranges]
     assert [piece.stream for piece in pieces] == sorted((p.stream for p in pieces), key=order.index)
+    for task in tasks:
+        assert len({piece.stream for piece in task}) == len(task) > 0
 
 
 @given(some_ranges(), st.integers(1, 64), counts, sizes)
-def test_pieces_keep_to_the_limits(
+def test_tasks_keep_to_the_limits_and_are_even(
     ranges: list[StreamRange], parallelism: int, min_partitions: int | None, max_messages: int | None
 ) -> None:
-    pieces = split_ranges(
+    tasks = plan_tasks(
         ranges, parallelism=parallelism, min_partitions=min_partitions, max_messages=max_messages
     )
     total = sum(map(len, ranges))
-    assert all(len(piece) <= (max_messages or 250_000) for piece in pieces)
-    assert len(pieces) >= min(min_partitions or 0, total)
-    for name in {piece.stream for piece in pieces}:
-        of_one = [len(piece) for piece in pieces if piece.stream == name]
-        assert max(of_one) - min(of_one) <= 1
+    weights = [sum(map(len, task)) for task in tasks]
+    assert all(weight <= (max_messages or 250_000) for weight in weights)
+    assert len(tasks) >= min(min_partitions or 0, total)
+    if min_partitions is None:
+        assert len(tasks) <= max(parallelism, -(-total // (max_messages or 250_000)))
+    # A range counts as much as 200 sequences; there are at most 26.
+    assert max(weights, default=0) - min(weights, default=0) <= 200 * 26 + 1
 
 
 @given(st.integers(1, 200), st.integers(1, 50))
-def test_the_smallest_limit_gives_a_piece_to_every_few_messages(size: int, max_messages: int) -> None:
-    pieces = split_ranges([stream_range(7, 7 + size)], parallelism=2, max_messages=max_messages)
-    assert len(pieces) == math.ceil(size / max_messages)
+def test_the_smallest_limit_gives_a_task_to_every_few_messages(size: int, max_messages: int) -> None:
+    tasks = plan_tasks([stream_range(7, 7 + size)], parallelism=2, max_messages=max_messages)
+    assert len(tasks) == math.ceil(size / max_messages)
 
 
 @pytest.mark.parametrize(
-    ("size", "options", "pieces"),
+    ("size", "options", "tasks"),
     [
         (0, {}, 0),
         (1, {}, 1),
@@ -92,15 +97,41 @@ def test_the_smallest_limit_gives_a_piece_to_every_few_messages(size: int, max_m
     ],
     ids=str,
 )
-def test_on_two_cores_there_are_as_many_pieces_as_are_worth_it(
-    size: int, options: dict[str, int], pieces: int
+def test_on_two_cores_there_are_as_many_tasks_as_are_worth_it(
+    size: int, options: dict[str, int], tasks: int
 ) -> None:
-    assert len(split_ranges([stream_range(1, 1 + size)], parallelism=2, **options)) == pieces
+    planned = plan_tasks([stream_range(1, 1 + size)], parallelism=2, **options)
+    assert len(planned) == tasks
+    sizes = [len(piece) for task in planned for piece in task]
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
 
 
-def test_a_small_stream_beside_a_large_one_takes_no_task_from_it() -> None:
-    pieces = split_ranges([stream_range(1, 90_001, "A"), stream_range(1, 11, "B")], parallelism=4)
-    assert [piece.stream for piece in pieces] == ["A", "A", "A", "A", "B"]
+def test_a_small_stream_beside_a_large_one_gets_no_task_of_its_own() -> None:
+    tasks = plan_tasks([stream_range(1, 90_001, "A"), stream_range(1, 11, "B")], parallelism=4)
+    assert [[piece.stream for piece in task] for task in tasks] == [["A"], ["A"], ["A"], ["A", "B"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({}, [500, 500]),
+        ({"min_partitions": 4}, [250, 250, 250, 250]),
+        ({"max_messages": 300}, [100] * 10),
+    ],
+    ids=str,
+)
+def test_a_thousand_small_streams_share_a_few_tasks(options: dict[str, int], sizes: list[int]) -> None:
+    ranges = [stream_range(1, 4, f"S{number}") for number in range(1000)]
+    tasks = plan_tasks(ranges, parallelism=2, **options)
+    assert [sum(map(len, task)) for task in tasks] == pytest.approx([3 * size for size in sizes], abs=3)
+    assert sum(map(len, tasks)) <= 1000 + len(tasks)
+
+
+def test_more_tasks_than_small_streams_are_cut_by_message() -> None:
+    tasks = plan_tasks([stream_range(1, 4, "A"), stream_range(1, 4, "B")], parallelism=2, min_partitions=6)
+    assert [[(piece.stream, piece.first_seq, piece.next_seq) for piece in task] for task in tasks] == [
+        [(name, first, first + 1)] for name in "AB" for first in (1, 2, 3)
+    ]
 
 
 backlogs = st.dictionaries(

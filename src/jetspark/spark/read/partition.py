@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
 from jetspark.errors import DataLoss
 from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
-from jetspark.jetstream.read.ranges import StreamRange, read_range
+from jetspark.jetstream.read.packed import Part, read_ranges
+from jetspark.jetstream.read.ranges import Chunk, StreamRange
 from jetspark.jetstream.retry import OUTAGE
 from jetspark.spark.connections import process_connection
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read.data_loss import report_loss
-from jetspark.spark.read.planning import split_ranges
+from jetspark.spark.read.planning import plan_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,11 +27,11 @@ __all__ = ["RangePartition", "partitions_of", "read_partition"]
 
 
 class RangePartition(InputPartition):
-    """One range of one stream."""
+    """One or more ranges, each of another stream."""
 
-    def __init__(self, wanted: StreamRange, *, head_may_vanish: bool = False) -> None:
-        super().__init__(wanted)
-        self.wanted = wanted
+    def __init__(self, ranges: Sequence[StreamRange], *, head_may_vanish: bool = False) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
         #: Whether the user asked for whatever the stream holds: messages removed since then are not a loss.
         self.head_may_vanish = head_may_vanish
 
@@ -37,21 +39,20 @@ class RangePartition(InputPartition):
 def partitions_of(
     ranges: Sequence[StreamRange], options: SourceOptions, *, head_may_vanish: bool = False
 ) -> list[RangePartition]:
-    """Split ranges into tasks. Spark does not tell its parallelism here, so this machine's cores decide."""
-    pieces = split_ranges(
+    """Cut ranges into tasks. Spark does not tell its parallelism here, so this machine's cores decide."""
+    tasks = plan_tasks(
         ranges,
         parallelism=len(os.sched_getaffinity(0)),
         min_partitions=options.min_partitions,
         max_messages=options.max_messages_per_partition,
     )
-    return [RangePartition(piece, head_may_vanish=head_may_vanish) for piece in pieces]
+    return [RangePartition(task, head_may_vanish=head_may_vanish) for task in tasks]
 
 
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task; none for the plain `InputPartition` that Spark makes of an empty plan."""
     if not isinstance(partition, RangePartition):
         return
-    wanted = partition.wanted
 
     def on_loss(lost: DataLoss) -> None:
         if partition.head_may_vanish and lost.cause not in OF_THE_WHOLE_STREAM:
@@ -62,6 +63,17 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
     connection = process_connection(options.connection, retry_for=OUTAGE)
     from jetspark.arrow import record_batch  # noqa: PLC0415 - slow to import, and planning does not need it
 
-    chunks = read_range(connection.js.api, wanted, subjects=options.subjects, on_loss=on_loss)
-    for chunk in connection.iterate(chunks):
-        yield record_batch(chunk, wanted.stream, headers=options.include_headers)
+    arriving = read_ranges(connection.js.api, partition.ranges, subjects=options.subjects, on_loss=on_loss)
+    for parts in connection.iterate(arriving):
+        # A batch has messages of consumers, or of direct gets: their metadata is in different places.
+        for _, group in groupby(parts, key=lambda part: bool(part[1][0].reply)):
+            streams, chunk = _joined(list(group))
+            yield record_batch(chunk, streams, headers=options.include_headers)
+
+
+def _joined(parts: Sequence[Part]) -> tuple[str | list[str], Chunk]:
+    """The messages of several streams, and the stream, or that of each message."""
+    if len(parts) == 1:
+        return parts[0]
+    streams = [stream for stream, chunk in parts for _ in chunk]
+    return streams, list(chain.from_iterable(chunk for _, chunk in parts))

@@ -7,56 +7,70 @@ messages as sequences: a limit is never exceeded, but not always used up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
 
 from jetspark.jetstream.read.ranges import StreamRange
 
-__all__ = ["Backlog", "Limits", "admit", "split_ranges"]
+__all__ = ["Backlog", "Limits", "admit", "plan_tasks"]
 
 #: A smaller task costs more to start than it saves.
 _WORTH_A_TASK: Final = 10_000
+#: What a further range adds to a task, in sequences of the same cost.
+_RANGE: Final = 200
 #: The default maximum of a task: a retry repeats little, and the work spreads evenly.
 _MAX_MESSAGES: Final = 250_000
 
 
-def split_ranges(
+def plan_tasks(
     ranges: Sequence[StreamRange],
     *,
     parallelism: int,
     min_partitions: int | None = None,
     max_messages: int | None = None,
-) -> list[StreamRange]:
-    """Split ranges into tasks: together the same sequences, each exactly once, in order.
+) -> list[list[StreamRange]]:
+    """Cut ranges into tasks of the same cost: together the same sequences, each exactly once, in order.
 
-    A task has at most `max_messages` sequences. There are at least `min_partitions` tasks, as far as there
-    are sequences; by default one per core, as long as a task is worth its start.
+    A task has one or more ranges, each of another stream, and at most `max_messages` sequences. There are at
+    least `min_partitions` tasks, as far as there are sequences; by default one per core, as long as a task is
+    worth its start.
     """
+    ranges = [each for each in ranges if len(each)]
     total = sum(map(len, ranges))
     if not total:
         return []
-    if min_partitions is None:
-        size = max(_ceil(total, parallelism), _WORTH_A_TASK)
-    else:
-        size = _ceil(total, min_partitions)
-    size = min(size, max_messages or _MAX_MESSAGES)
-    counts = [_ceil(len(each), size) for each in ranges]
-    # Rounding leaves at most one task per range too few; the largest ones are split once more.
-    while min_partitions is not None and sum(counts) < min(min_partitions, total):
-        largest = max(range(len(ranges)), key=lambda i: (len(ranges[i]) / max(counts[i], 1), -i))
-        counts[largest] += 1
-    return [piece for each, count in zip(ranges, counts, strict=True) for piece in _split(each, count)]
+    largest = max_messages or _MAX_MESSAGES
+    wanted = min_partitions
+    if wanted is None:
+        wanted = min(parallelism, _ceil(total + _RANGE * (len(ranges) - 1), _WORTH_A_TASK))
+    count = min(max(wanted, _ceil(total, largest)), total)
+    tasks = _cut(ranges, count, _RANGE)
+    if not all(tasks) or any(sum(map(len, task)) > largest for task in tasks):
+        tasks = _cut(ranges, count, 0)  # By sequences alone, the options can always be kept.
+    return tasks
 
 
-def _split(whole: StreamRange, count: int) -> list[StreamRange]:
-    """`count` pieces, none of them empty; their sizes differ by at most one."""
-    bounds = [whole.first_seq + len(whole) * index // count for index in range(count + 1)] if count else []
-    return [
-        msgspec.structs.replace(whole, first_seq=first, next_seq=following)
-        for first, following in pairwise(bounds)
-    ]
+def _cut(ranges: Sequence[StreamRange], count: int, cost: int) -> list[list[StreamRange]]:
+    """`count` tasks of the same weight: their sequences, and `cost` for every range but the first of all."""
+    tasks: list[list[StreamRange]] = [[] for _ in range(count)]
+    weight = sum(map(len, ranges)) + cost * (len(ranges) - 1)
+    index = start = 0
+    for each in ranges:
+        # The sequences of this range weigh [start, end); a task ends where its share of the weight does.
+        end = start + len(each)
+        first_seq = each.first_seq
+        while first_seq < each.next_seq:
+            share = weight * (index + 1) // count
+            next_seq = each.next_seq - max(end - share, 0)
+            if next_seq > first_seq:
+                piece = msgspec.structs.replace(each, first_seq=first_seq, next_seq=next_seq)
+                tasks[index].append(piece)
+                first_seq = next_seq
+            if share <= end:
+                index += 1
+        start = end + cost
+    return tasks
 
 
 class Backlog(NamedTuple):
@@ -100,9 +114,9 @@ def admit(backlogs: Mapping[str, Backlog], limits: Limits, *, position: int = 0)
         for name, backlog in waiting.items():
             taken[name] += (backlog.messages - 1) * left // rest
     # Rounding leaves at most one per stream.
-    for name in sorted(waiting, key=lambda name: taken[name] - waiting[name].messages):
-        if sum(taken.values()) < limit:
-            taken[name] += 1
+    left = limit - sum(taken.values())
+    for name in sorted(waiting, key=lambda name: taken[name] - waiting[name].messages)[:left]:
+        taken[name] += 1
     return taken
 
 

@@ -28,6 +28,9 @@ class Tracker:
         self._options = options
         self._reported: set[tuple[object, ...]] = set()
         self._deleted: set[str] = set()
+        # The streams as `advance` saw them. Spark calls `latest` and `clipped` right after it, once each.
+        self._for_latest: dict[str, StreamInfo] | None = None
+        self._for_clipped: dict[str, StreamInfo] | None = None
         # Where the streams ended when `stop_here` was called.
         self._ends: dict[str, StreamOffset] | None = None
 
@@ -48,11 +51,13 @@ class Tracker:
         self._ends = _ends(streams)
 
     async def latest(self, known: Offset) -> Offset:
-        return Offset(_ends(await self._streams(known)))
+        """The end of the streams: as `advance` just saw it, if it did."""
+        streams, self._for_latest = self._for_latest, None
+        return Offset(_ends(await self._streams(known) if streams is None else streams))
 
     async def advance(self, before: Offset, limits: Limits) -> Offset:
         """The end of the batch that starts at `before`; `before` itself if there is nothing new."""
-        streams = await self._streams(before)
+        streams = self._for_latest = self._for_clipped = await self._streams(before)
         after: dict[str, StreamOffset] = {}
         backlogs: dict[str, Backlog] = {}
         for name in sorted({*before.streams, *streams}):
@@ -76,9 +81,14 @@ class Tracker:
         return before if after == before.streams else Offset(after)
 
     async def clipped(self, ranges: list[StreamRange]) -> list[StreamRange]:
-        """The ranges without sequences before the head of their stream, so that no task reads nothing."""
-        known = {each.stream: each.next_seq for each in ranges}
-        streams = await find_streams(self._js, tuple(known), known)
+        """The ranges without sequences before the head of their stream, so that no task reads nothing.
+
+        The head is that which `advance` just saw, if it did: a task that finds another one reports it.
+        """
+        streams, self._for_clipped = self._for_clipped, None
+        if streams is None:
+            known = {each.stream: each.next_seq for each in ranges}
+            streams = await find_streams(self._js, tuple(known), known)
         clipped = []
         for each in ranges:
             info = streams.get(each.stream)
