@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from jetspark.core.options import ConnectOptions
@@ -333,5 +334,10 @@ def _check_bounds(options: SourceOptions) -> None:
 
 def stream_matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a stream has one of these names, or matches one of these patterns with `*`."""
-    # Only `*` is special here; fnmatch knows `?` and `[` too.
-    return any(fnmatchcase(name, re.sub(r"([?\[])", r"[\1]", pattern)) for pattern in patterns)
+    return any(fnmatchcase(name, _only_stars(pattern)) for pattern in patterns)
+
+
+@cache
+def _only_stars(pattern: str) -> str:
+    """A pattern of fnmatch, which knows `?` and `[` too, in which only `*` is special."""
+    return re.sub(r"([?\[])", r"[\1]", pattern)

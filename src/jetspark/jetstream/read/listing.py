@@ -87,16 +87,15 @@ async def stream_infos(
     found = await _from_pages(api, wanted.keys(), listed)
 
     async def info(name: str) -> StreamInfo | None:
-        listed_info = found.get(name)
-        if listed_info is not None and listed_info.state.last_seq >= wanted[name]:
-            return listed_info
         try:
             return await stream_info(api, name, reaching=wanted[name])
         except StreamNotFound:
             return None
 
-    infos = await concurrently(info, wanted)
-    return {name: each for name, each in zip(wanted, infos, strict=True) if each is not None}
+    left = [name for name in wanted if name not in found or found[name].state.last_seq < wanted[name]]
+    single = dict(zip(left, await concurrently(info, left), strict=True))
+    infos = {name: single[name] if name in single else found[name] for name in wanted}
+    return {name: each for name, each in infos.items() if each is not None}
 
 
 async def _from_pages(api: API, wanted: Collection[str], listed: Sequence[str]) -> dict[str, StreamInfo]:

@@ -34,7 +34,7 @@ async def find_streams(
     names, listed = set(named), list[str]()
     if len(named) < len(patterns):
         listed = await stream_names(js.api)
-        names.update(name for name in [*listed, *known] if stream_matches(name, patterns))
+        names.update(name for name in {*listed, *known} if stream_matches(name, patterns))
     reaching = {name: known.get(name, 1) - 1 for name in sorted(names)}
     found = await stream_infos(js.api, reaching, listed)
     for name in sorted(named - found.keys() - known.keys()):
