@@ -83,7 +83,7 @@ format: $(DEV) ## format the code and fix what the linter can fix
 demo: $(SPARK) ## run the whole log pipeline for a minute, with a kill on the way (ARGS="--hosts 20", ARGS=--help)
 	scripts/with-java $(PY) -m jetspark demo $(ARGS)
 
-bench: $(BENCH) ## measure jetspark beside its peers (ARGS is passed on)
+bench: $(BENCH) ## measure jetspark beside its peers, write docs/benchmarks.md (ARGS="fetch publish --rounds 3")
 	scripts/with-java $(PY) -m bench $(ARGS)
 
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)

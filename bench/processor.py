@@ -1,114 +1,103 @@
-"""The cost of work with Spark: its rate, and the seconds of CPU time per million rows and process.
+"""Work with Spark: its session, its rate, and the CPU time of each process.
 
-The processes are Spark's JVM, its Python workers, and the server.
+The processes are Spark's JVM, its Python workers and this one, and the server.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import atexit
+import functools
 import os
-import statistics
 import sys
-from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 import jetspark.server
-from bench.harness import Contender, Measure, Stopwatch, compete
+from bench.harness import Column, Sample, Stopwatch
+from jetspark.server import Server
 
-CORES = 2
-CONF = {
+CORES: Final = 2
+#: What Spark and its workers print.
+LOG: Final = Path(__file__).parents[1] / "build/bench-spark.log"
+CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(CORES),
 }
+#: The columns of a measurement with Spark.
+COLUMNS: Final = (
+    Column("rate", "rows/s", "{:,.0f}"),
+    Column("jvm", "JVM, s/million", "{:.2f}"),
+    Column("python", "Python, s/million", "{:.2f}"),
+    Column("server", "nats-server, s/million", "{:.2f}"),
+)
 
 
+@functools.cache
 def session() -> SparkSession:
-    """A Spark session with two cores, on loopback only."""
+    """The Spark session of this process: two cores, on loopback only, its log in `LOG`."""
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench")
     for key, value in CONF.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    server()  # Stops after Spark, whose workers hold connections to it.
+    with _stderr_to(LOG):
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    atexit.register(spark.stop)
     return spark
 
 
-@dataclasses.dataclass(frozen=True)
-class Cpu:
-    """Seconds of CPU time, by process."""
+@functools.cache
+def server() -> Server:
+    """The server of all measurements with Spark. Spark's workers live on, and would miss one that ends."""
+    running = jetspark.server.run()
+    atexit.register(running.stop)
+    return running
 
-    jvm: float
-    python: float
-    server: float
+
+@contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Redirect standard error. Processes that start meanwhile, as Java does, keep writing to the log."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    with log.open("wb") as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
-class Meter:
-    """Measures ways to move `count` rows. `around` is set-up and tear-down, which is not measured."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        server: jetspark.server.Server,
-        count: int,
-        around: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
-        assert server.pid is not None
-        self._server = server.pid
-        self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
-        self._count = count
-        self._around = around
-
-    async def compare(
-        self,
-        title: str,
-        ways: Mapping[str, Callable[[], object]],
-        arguments: Namespace,
-        *,
-        peer: str,
-        ceiling: str,
-    ) -> None:
-        """Print a table of rates and a table of CPU time."""
-        costs: dict[str, list[Cpu]] = {name: [] for name in ways}
-        for work in ways.values():
-            with self._around():
-                work()  # Warm-up: the JVM loads classes and compiles code.
-        await compete(
-            title,
-            [Contender(name, self._measured(work, costs[name])) for name, work in ways.items()],
-            rounds=arguments.rounds,
-            peer=peer,
-            ceiling=ceiling,
-        )
-        print(f"\n  {'seconds of CPU for a million rows':<34}{'JVM':>12}{'Python':>12}{'nats-server':>12}")
-        for name, each in costs.items():
-            seconds = [
-                statistics.median(getattr(cpu, field.name) for cpu in each) * 1e6 / self._count
-                for field in dataclasses.fields(Cpu)
-            ]
-            print(f"  {name:<34}" + "".join(f"{value:>12.2f}" for value in seconds))
-
-    def _measured(self, work: Callable[[], object], costs: list[Cpu]) -> Measure:
-        """Measure the rate of `work`, and append its cost to `costs`."""
-
-        async def measure() -> float:
-            with self._around():
-                before = Usage(self._jvm)
-                server = _times(self._server)[0]
-                with Stopwatch() as watch:
-                    work()
-                jvm, python = Usage(self._jvm).since(before)
-                costs.append(Cpu(jvm, python, _times(self._server)[0] - server))
-            return watch.rate(self._count)
-
-        return measure
+def metered(count: int, work: Callable[[], object]) -> Sample:
+    """The rate of `work`, and the seconds of CPU per million rows, by process."""
+    gateway: Any = session()._jvm
+    jvm = int(gateway.java.lang.ProcessHandle.current().pid())
+    nats = server().pid
+    assert nats is not None
+    before, server_before = Usage(jvm), _times(nats)[0]
+    with Stopwatch() as watch:
+        work()
+    in_jvm, in_python = Usage(jvm).since(before)
+    in_server = _times(nats)[0] - server_before
+    scale = 1e6 / count
+    return {
+        "rate": count / watch.seconds,
+        "seconds": watch.seconds,
+        "jvm": in_jvm * scale,
+        "python": in_python * scale,
+        "server": in_server * scale,
+    }
 
 
 class Usage:

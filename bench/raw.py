@@ -70,9 +70,19 @@ def publish(port: int, subject: str, payload: bytes, count: int) -> None:
 
 
 def publish_acknowledged(
-    port: int, subject: str, payload: bytes, count: int, window: int, *, message_ids: bool = False
+    port: int,
+    subject: str,
+    payload: bytes,
+    count: int,
+    window: int,
+    *,
+    message_ids: bool = False,
+    headers: bytes = b"",
 ) -> None:
-    """Publish with a reply subject, `window` in flight, and count the acknowledgements."""
+    """Publish with a reply subject, `window` in flight, and count the acknowledgements.
+
+    `headers` are complete lines, sent with every message.
+    """
     raw = RawSocket(port)
     raw.send(b"SUB _INBOX.raw.* 1\r\n")
     raw.flush()
@@ -84,7 +94,9 @@ def publish_acknowledged(
         if room >= min(window // 4, count - sent) and room:
             raw.send(
                 b"".join(
-                    _acknowledged_frame(subject.encode(), number, payload, run if message_ids else b"")
+                    _acknowledged_frame(
+                        subject.encode(), number, payload, run if message_ids else b"", headers
+                    )
                     for number in range(sent, sent + room)
                 )
             )
@@ -98,10 +110,11 @@ def publish_acknowledged(
     raw.close()
 
 
-def _acknowledged_frame(subject: bytes, number: int, payload: bytes, run: bytes) -> bytes:
-    if not run:
+def _acknowledged_frame(subject: bytes, number: int, payload: bytes, run: bytes, headers: bytes) -> bytes:
+    if not run and not headers:
         return b"PUB %b _INBOX.raw.%d %d\r\n%b\r\n" % (subject, number, len(payload), payload)
-    header = b"NATS/1.0\r\nNats-Msg-Id: %b-%d\r\n\r\n" % (run, number)
+    ids = b"Nats-Msg-Id: %b-%d\r\n" % (run, number) if run else b""
+    header = b"NATS/1.0\r\n%b%b\r\n" % (ids, headers)
     size = len(header)
     return b"HPUB %b _INBOX.raw.%d %d %d\r\n%b%b\r\n" % (
         subject,
@@ -117,22 +130,24 @@ def pull(port: int, stream: str, consumer: str, *, subject: str, count: int, bat
     """Pull `count` messages, `batch` at a time, and acknowledge those of one read with one write."""
     raw = RawSocket(port)
     raw.send(b"SUB _INBOX.raw 1\r\n")
-    body = b'{"batch":%d,"expires":30000000000}' % batch
-    request = b"PUB $JS.API.CONSUMER.MSG.NEXT.%b.%b _INBOX.raw %d\r\n%b\r\n" % (
-        stream.encode(),
-        consumer.encode(),
-        len(body),
-        body,
-    )
+    target = b"$JS.API.CONSUMER.MSG.NEXT.%b.%b" % (stream.encode(), consumer.encode())
+
+    def request(wanted: int) -> bytes:
+        body = b'{"batch":%d,"expires":30000000000}' % wanted
+        return b"PUB %b _INBOX.raw %d\r\n%b\r\n" % (target, len(body), body)
+
+    # Also matches HMSG.
     mark = b"MSG %b 1 " % subject.encode()
     replies = re.compile(re.escape(mark) + rb"(\S+) \d+\r\n")
-    for _ in range(count // batch):
-        raw.send(request)
+    while count:
+        wanted = min(batch, count)
+        count -= wanted
+        raw.send(request(wanted))
         if not acked:
-            raw.count(mark, batch)
+            raw.count(mark, wanted)
             continue
         seen, tail = 0, b""
-        while seen < batch:
+        while seen < wanted:
             chunk = tail + raw.socket.recv(1 << 20)
             found = list(replies.finditer(chunk))
             if found:

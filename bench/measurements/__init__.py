@@ -1,0 +1,23 @@
+"""The measurements, one file per subject. A new one is a `Measurement` in its file and a line here.
+
+This list is also the order of the page. The files that need Spark are imported when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+from bench.harness import Measurement
+from bench.measurements import consume, core, latency, publish, recovery, ship
+
+
+def everything() -> list[Measurement]:
+    """All measurements; without those of Spark if it is not installed."""
+    listed = [core.PUBLISH, core.SUBSCRIBE, consume.FETCH, consume.ACKED, publish.PUBLISH]
+    listed += [latency.DELIVERY, latency.REQUEST]
+    if importlib.util.find_spec("pyspark") is None:
+        return [*listed, ship.SHIP, recovery.RECOVERY]
+    from bench.measurements import pipeline, spark_read, spark_write, streams
+
+    listed += [spark_read.READ, streams.STREAMS, spark_write.WRITE, ship.SHIP, pipeline.PIPELINE]
+    return [*listed, recovery.RECOVERY]
