@@ -53,6 +53,21 @@ def test_messages_is_a_plain_iterator(
     wait_until(lambda: consumer.info().ack_floor.stream_seq == 2000, "all acknowledged")
 
 
+def test_messages_can_be_read_in_batches(
+    js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    payloads = fill(js, stream, 2000)
+    seen: list[bytes] = []
+    with consumer.messages(max_messages=100) as messages:
+        for batch in messages.batches():
+            batch.ack()
+            seen += [message.data for message in batch]
+            if len(seen) == 2000:
+                break
+    assert seen == payloads
+    wait_until(lambda: consumer.info().ack_floor.stream_seq == 2000, "all acknowledged")
+
+
 @pytest.mark.parametrize("options", [{"max_messages": 1}, {"max_messages": 2}, {"max_bytes": 2000}])
 def test_messages_works_with_the_smallest_buffers(
     js: blocking.JetStream,

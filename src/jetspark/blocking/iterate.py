@@ -6,11 +6,11 @@ Twin of `jetstream/pull/iterate.py`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from jetspark.blocking.message import JetStreamMsg, blocking_messages
+from jetspark.blocking.message import Batch, JetStreamMsg, blocking_messages
 from jetspark.blocking.mirror import Twin, mirrors
 from jetspark.blocking.threads.supply import Supply
 from jetspark.errors import Error, UsageError
@@ -45,6 +45,10 @@ class Messages(Twin[aio.Messages]):
 
     def next(self, timeout: float | None = None) -> JetStreamMsg | None:
         return self._supply.next(timeout)
+
+    def batches(self) -> Iterator[Batch]:
+        while (first := self._supply.next()) is not None:
+            yield Batch([first, *self._supply.take_ready()])
 
     def stop(self) -> None:
         self.halt()

@@ -78,6 +78,40 @@ async def test_ten_thousand_messages_come_in_order(js: JetStream, max_messages: 
     await until(acknowledged, "all acknowledged")
 
 
+@pytest.mark.parametrize("max_messages", [1, 7, 500])
+async def test_batches_bring_all_messages_in_order_and_can_be_acknowledged_at_once(
+    js: JetStream, max_messages: int
+) -> None:
+    consumer = await make_consumer(js, 2000)
+    seen: list[int] = []
+    async with asyncio.timeout(LONG), consumer.messages(max_messages=max_messages) as messages:
+        async for batch in messages.batches():
+            assert 1 <= len(batch) <= max(max_messages // 2, 1)
+            batch.ack()
+            seen += sequences(batch)
+            if len(seen) == 2000:
+                break
+    assert seen == list(range(1, 2001))
+
+    async def acknowledged() -> bool:
+        return (await consumer.info()).ack_floor.stream_seq == 2000
+
+    await until(acknowledged, "all acknowledged")
+
+
+async def test_batches_end_with_what_is_buffered_when_they_are_drained(js: JetStream) -> None:
+    consumer = await make_consumer(js, 100)
+    messages = consumer.messages(max_messages=100)
+    seen: list[int] = []
+    async with asyncio.timeout(LONG):
+        async for batch in messages.batches():
+            batch.ack()
+            seen += sequences(batch)
+            messages.drain()
+    assert seen == list(range(1, len(seen) + 1))
+    assert (await consumer.info()).num_pending == 100 - len(seen)
+
+
 async def test_messages_come_in_order_when_bytes_are_the_limit(js: JetStream) -> None:
     errors: list[Exception] = []
     consumer = await make_consumer(js, 2000, ack_policy="none")

@@ -76,15 +76,20 @@ class Supply(Generic[T]):
         finally:
             self._refilling.release()
 
+    def take_ready(self) -> list[T]:
+        """Return the messages that are here, without waiting."""
+        ready = []
+        while self._ready:
+            try:
+                ready.append(self._ready.popleft())
+            except IndexError:
+                break
+        return ready
+
     def stop(self) -> None:
         """Return no more messages, and put back those that are left."""
         self._stopped = True
-        left = []
-        while self._ready:
-            try:
-                left.append(self._ready.popleft())
-            except IndexError:
-                break
+        left = self.take_ready()
         if left and self._put_back is not None:
             self._put_back(left)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Self, TypeAlias
 
 from jetspark.errors import Error, UsageError
-from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.pull.buffer import PullBuffer
 from jetspark.wire import MsgFrame
 
@@ -45,6 +45,14 @@ class Messages:
         if message is None and self._buffer.error is not None:
             raise self._buffer.error
         return message
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """What has arrived, many messages at a time, while the next ones are on their way.
+
+        The fastest way to read a consumer. A batch has at most half of `max_messages`, and is never empty.
+        """
+        while messages := await self.take():
+            yield Batch(messages)
 
     async def take(self, timeout: float | None = None) -> list[JetStreamMsg]:
         """The buffered messages; otherwise like `next`. For readers that pass them to a thread."""
