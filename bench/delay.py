@@ -17,13 +17,17 @@ from contextlib import contextmanager
 def delayed(port: int, seconds: float) -> Iterator[str]:
     """The URL of a proxy of `port` on this machine."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.delay", str(port), str(seconds)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.delay", str(port), str(seconds)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    assert process.stdin is not None
     assert process.stdout is not None
     try:
         yield f"nats://127.0.0.1:{process.stdout.readline().strip()}"
     finally:
-        process.terminate()
+        process.stdin.close()
         process.wait()
         process.stdout.close()
 
@@ -79,7 +83,7 @@ async def serve(port: int, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Front(port, seconds), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    await asyncio.to_thread(sys.stdin.read)  # Ends with the process that started this one.
 
 
 if __name__ == "__main__":
