@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import jetspark.wire
 from jetspark.arrow import record_batch
-from jetspark.errors import RemoteProtocolError
-from jetspark.wire import bulk, compiled, encode, frames, parser
+from jetspark.errors import RemoteProtocolError, UsageError
+from jetspark.jetstream.model.requests import parse_pub_ack
+from jetspark.wire import bulk, compiled, encode, frames, parser, queue
 from tests.support.effort import effort
 from tests.wire.support import Peer, cut
 from tests.wire.test_properties import (
@@ -191,6 +192,48 @@ def test_messages_are_written_as_in_python(subject: bytes, reply: bytes, header:
     assert compiled.hpub(subject, reply, header, data) == encode.hpub(subject, reply, header, data)
 
 
+@given(field, field, st.integers(0, 2**63 - 1) | st.sampled_from([9, 10, 99, 100]), block, block, blob)
+def test_numbered_messages_are_written_as_in_python(  # noqa: PLR0917 - hypothesis passes them in order
+    subject: bytes, reply: bytes, number: int, start: bytes, end: bytes, data: bytes
+) -> None:
+    arguments = (subject, reply, number, start, end, data)
+    assert compiled.hpub_numbered(*arguments) == encode.hpub_numbered(*arguments)
+
+
+@given(
+    st.integers(0, 60),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b.c", "\u00fc", "a b", "", "*", 7]),
+            st.sampled_from([b"", b"hello", bytes(11), bytearray(1)]),
+        ),
+        max_size=8,
+    ),
+)
+def test_messages_are_queued_as_in_python(room: int, messages: list[tuple[Any, Any]]) -> None:
+    def queued(made: Any) -> Any:
+        made.room = room
+        steps: list[Any] = []
+        for subject, data in messages:
+            try:
+                steps.append(made.publish(subject, data, 10))
+            except UsageError as error:
+                steps.append(str(error))
+        return steps, made.frames, made.size, made.published
+
+    assert queued(compiled.FrameQueue()) == queued(queue.FrameQueue())
+
+
+def test_more_subjects_than_are_cached_are_published_alike() -> None:
+    full = compiled.FrameQueue()
+    full.room = 1 << 20
+    for number in range(2 * queue.MAX_SUBJECTS + 1):
+        full.publish(f"a.{number}", b"", 0)
+        full.publish("a.0", b"", 0)
+    assert full.published == len(full.frames) == 4 * queue.MAX_SUBJECTS + 2
+    assert full.frames[-2:] == [b"PUB a.%d 0\r\n\r\n" % (2 * queue.MAX_SUBJECTS), b"PUB a.0 0\r\n\r\n"]
+
+
 # --- many at once
 
 
@@ -209,6 +252,56 @@ def test_many_messages_are_asked_as_in_python(
     assert compiled.total_size(lazy) == bulk.total_size(plain)
     assert compiled.replies_start_with(lazy, prefix) == bulk.replies_start_with(plain, prefix)
     assert compiled.acks(lazy, kind) == bulk.acks(plain, kind)
+
+
+ack_parts = st.sampled_from(
+    [
+        b'{"stream":"S","seq":1}',
+        b'{"stream":"S", "domain":"hub", "seq":123456789012345678}',
+        b'{"stream":"',
+        b'S"',
+        b'"',
+        b",",
+        b" ",
+        b'"domain":"',
+        b'"seq":',
+        b"0",
+        b"7",
+        b"123456789",
+        b"}",
+        b"\\",
+        b"\xff",
+        b"\n",
+        b',"duplicate": true}',
+        b'{"error":{"code":400},"stream":"S","seq":0}',
+    ]
+)
+answers = st.tuples(
+    st.sampled_from([b"_INBOX.x.", b"_INBOX.x", b""]),
+    st.sampled_from([b"1", b"007", b"", b"x", b"-1", b"+1", b" 1", b"1" * 18, b"1" * 19, b"0"]),
+    st.sampled_from([b"", b"", b"NATS/1.0 503\r\n\r\n"]),
+    st.lists(ack_parts, min_size=1, max_size=7).map(b"".join),
+)
+
+
+@many
+@given(st.lists(answers, max_size=4))
+def test_publish_acks_are_found_as_in_python(listed: list[tuple[bytes, bytes, bytes, bytes]]) -> None:
+    each = [(b"1", prefix + token, b"", header, data) for prefix, token, header, data in listed]
+    lazy: Any = [compiled.MsgFrame(*one) for one in each]
+    plain: Any = [frames.MsgFrame(*one) for one in each]
+    numbers = bulk.pub_acks(plain, 9)
+    assert compiled.pub_acks(lazy, 9) == numbers
+    for number, (_, token, header, data) in zip(numbers, listed, strict=True):
+        if number:
+            ack = parse_pub_ack(data)  # So that skipping it hides neither an error nor a duplicate.
+            assert (number, header, ack.duplicate) == (int(token), b"", False)
+
+
+@pytest.mark.parametrize("between", [b"", b'"domain":"hub",', b' "domain":"hub", '])
+def test_the_acks_of_a_server_are_plain(between: bytes) -> None:
+    data = b'{"stream":"S",%b"seq":12}' % between
+    assert compiled.pub_acks([compiled.MsgFrame(b"1", b"a.7", b"", b"", data)], 2) == [7]
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"1", b"2", None]), st.integers(1, 3)), max_size=6))

@@ -40,7 +40,6 @@ class _Acknowledgement(Future[PubAck]):
 class _Submitted(NamedTuple):
     subject: str
     msg_id: str | None
-    token: bytes
     frame: bytes
     future: _Acknowledgement
 
@@ -90,9 +89,9 @@ class Publisher(Twin[aio.Publisher]):
         with self._lock:
             if self._in_flight.ended is not None or self._bridge.connection.draining:
                 raise self._inner._refusal()
-            message = _Submitted(
-                *self._inner.frame(self._published + 1, subject, data, headers, msg_id, expectations), future
-            )
+            number = self._published + 1
+            msg_id, frame = self._inner.frame(number, subject, data, headers, msg_id, expectations)
+            message = _Submitted(subject, msg_id, frame, future)
             self._check_room(len(message.frame))
             self._published += 1
             self._submitted.append(message)

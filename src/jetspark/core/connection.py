@@ -17,6 +17,7 @@ from jetspark.core.headers import COMMON, header_block
 from jetspark.core.link import Link, State
 from jetspark.core.message import Msg, as_bytes, too_large
 from jetspark.core.options import ConnectOptions, check_count
+from jetspark.core.outbox import TURN
 from jetspark.core.request import Requests
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
@@ -61,6 +62,9 @@ class Connection:
         self.at_drain: set[Callable[[], Awaitable[None]]] = set()
         #: Queues whole frames; for acknowledgements of messages.
         self.write = self.session.outbox.write
+        self._queue = self.session.outbox.queue.publish
+        self._done = self.session.outbox.done
+        self._drained = self.session.outbox.drained
         self._published = 0
         self._draining = False
         self._publishing = True
@@ -128,7 +132,7 @@ class Connection:
         """Counts since the connection was made."""
         return Statistics(
             in_msgs=self.session.messages_received,
-            out_msgs=self._published,
+            out_msgs=self._published + self.session.outbox.queue.published,
             in_bytes=self.session.bytes_received,
             out_bytes=self.session.bytes_sent,
             reconnects=self._link.reconnects,
@@ -163,14 +167,12 @@ class Connection:
         Raises `UsageError` for an invalid argument, `MaxPayloadError`, `OutboundBufferFull`,
         `ConnectionDraining` and `ConnectionClosed`; nothing was queued then.
         """
-        if reply or headers or type(data) is not bytes or type(subject) is not str or not self._plain:
-            frame = self.frame(subject, data, reply, headers)
-        else:
-            # The fast path: the work of `frame` without its call and unneeded checks.
-            frame = pub(check_subject(subject), b"", data)
-            if len(data) > self._link.info.max_payload:
-                raise too_large(len(data), self._link.info.max_payload)
-        written = self.write(frame)
+        # The fast path of most messages: one call, compiled where possible, checks, encodes and queues.
+        if not (reply or headers) and self._plain:
+            size = self._queue(subject, data, self._link.info.max_payload)
+            if size:
+                return self._done if size < TURN else self._drained
+        written = self.write(self.frame(subject, data, reply, headers))
         self._published += 1
         return written
 

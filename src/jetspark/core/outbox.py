@@ -14,11 +14,12 @@ from typing import Final
 from jetspark.core.signal import Signal
 from jetspark.core.transport import Transport
 from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
+from jetspark.wire import FrameQueue
 
-__all__ = ["Outbox"]
+__all__ = ["TURN", "Outbox"]
 
 #: From this many waiting bytes on, awaiting a write lets the loop run (and the socket drain) first.
-_TURN: Final = 128 * 1024
+TURN: Final = 128 * 1024
 #: From this many on, they are handed to the transport at once: the caller may not await.
 _INLINE: Final = 1024 * 1024
 
@@ -47,14 +48,14 @@ class Outbox:
     __slots__ = (
         "_closed",
         "_drain_timeout",
-        "_frames",
         "_limit",
         "_loop",
         "_scheduled",
         "_signal",
         "_sink",
         "done",
-        "size",
+        "drained",
+        "queue",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int, drain_timeout: float) -> None:
@@ -64,40 +65,46 @@ class Outbox:
         #: The result of most writes: awaiting a future that is done costs next to nothing.
         self.done: asyncio.Future[None] = loop.create_future()
         self.done.set_result(None)
-        self._frames: list[bytes] = []
+        #: Waits for back-pressure when it is awaited. Raises `Timeout` and `ConnectionClosed`.
+        self.drained: Awaitable[None] = _Drained(self)
+        #: The frames. Its own `publish` adds to them too: it has room while a flush is scheduled.
+        self.queue = FrameQueue()
         self._sink: Transport | None = None
         self._scheduled = False
         self._signal = Signal()
         self._closed: Error | None = None
-        #: Bytes that wait, connected or not.
-        self.size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait, connected or not."""
+        return self.queue.size
 
     def write(self, frame: bytes) -> Awaitable[None]:
         """Queue whole frames. Awaiting the result waits for back-pressure, and is optional.
 
         Raises `OutboundBufferFull` when the limit is reached; the frame was not queued then.
         """
-        size = self.size + len(frame)
+        queue = self.queue
+        size = queue.size + len(frame)
         if size > self._limit:
             if self._closed is not None:
                 raise ConnectionClosed("the connection is closed") from self._closed
             self.flush()
-            size = self.size + len(frame)
+            size = queue.size + len(frame)
             if size > self._limit:
                 raise OutboundBufferFull(
-                    f"{self.size} bytes wait to be written, the limit is {self._limit}",
+                    f"{queue.size} bytes wait to be written, the limit is {self._limit}",
                     hint="Await publish() so that it can wait for the network, or raise `pending_size`",
                 )
-        self.size = size
-        self._frames.append(frame)
+        queue.size = size
+        queue.frames.append(frame)
         if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self.flush)
-        if size < _TURN:
+            self._schedule()
+        if size < TURN:
             return self.done
         if size >= _INLINE:
             self.flush()
-        return _Drained(self)
+        return self.drained
 
     def write_many(self, frames: list[bytes]) -> None:
         """Queue frames without checking the limit, and flush: the caller bounds them by `size`.
@@ -106,39 +113,40 @@ class Outbox:
         """
         if self._closed is not None:
             raise ConnectionClosed("the connection is closed") from self._closed
-        self._frames += frames
-        self.size += sum(map(len, frames))
+        self.queue.frames += frames
+        self.queue.size += sum(map(len, frames))
         self.flush()
-
-    def drained(self) -> Awaitable[None]:
-        """Wait for back-pressure. Raises `Timeout` and `ConnectionClosed`."""
-        return _Drained(self)
 
     def write_control(self, frame: bytes) -> None:
         """Queue frames of the session itself: small, not subject to the limit, dropped at a disconnect."""
-        self.size += len(frame)
-        self._frames.append(SessionFrame(frame))
+        self.queue.size += len(frame)
+        self.queue.frames.append(SessionFrame(frame))
         if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self.flush)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self.queue.room = min(_INLINE, self._limit + 1)
+        self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Hand everything to the transport, if there is one and it is writable."""
         self._scheduled = False
-        sink = self._sink
-        if sink is None or not self._frames or not sink.writable:
+        queue, sink = self.queue, self._sink
+        queue.room = 0
+        if sink is None or not queue.frames or not sink.writable:
             return
-        if self.size > 2 * _INLINE:
+        if queue.size > 2 * _INLINE:
             self._flush_much(sink)
         else:
-            frames, self._frames = self._frames, []
-            self.size = 0
+            frames, queue.frames = queue.frames, []
+            queue.size = 0
             sink.write(frames[0] if len(frames) == 1 else b"".join(frames))
         self._signal.wake()
 
     def _flush_much(self, sink: Transport) -> None:
         """Stop when the transport is no longer writable: frames handed to it are lost if it breaks."""
-        frames = self._frames
+        frames = self.queue.frames
         start = stop = 0
         while stop < len(frames) and sink.writable:
             size = 0
@@ -146,7 +154,7 @@ class Outbox:
                 size += len(frames[stop])
                 stop += 1
             sink.write(b"".join(frames[start:stop]))
-            self.size -= size
+            self.queue.size -= size
             start = stop
         del frames[:start]
 
@@ -158,31 +166,33 @@ class Outbox:
     def detach(self) -> None:
         """Stop writing; keep published frames, drop those of the session."""
         self._sink = None
-        self._frames = [frame for frame in self._frames if type(frame) is not SessionFrame]
-        self.size = sum(map(len, self._frames))
+        self._replace([frame for frame in self.queue.frames if type(frame) is not SessionFrame])
 
     def drop_larger(self, max_payload: int) -> int:
         """Drop the messages larger than `max_payload` bytes; returns how many."""
-        kept = [frame for frame in self._frames if _payload_size(frame) <= max_payload]
-        dropped = len(self._frames) - len(kept)
-        self._frames = kept
-        self.size = sum(map(len, kept))
+        kept = [frame for frame in self.queue.frames if _payload_size(frame) <= max_payload]
+        dropped = len(self.queue.frames) - len(kept)
+        self._replace(kept)
         return dropped
+
+    def _replace(self, frames: list[bytes]) -> None:
+        self.queue.frames = frames
+        self.queue.size = sum(map(len, frames))
 
     def close(self, error: Error) -> None:
         """Drop everything; calls that wait for back-pressure raise `ConnectionClosed`."""
         self._sink = None
         self._closed = error
         self._limit = -1
-        self._frames = []
-        self.size = 0
+        self.queue.room = 0
+        self._replace([])
         self._signal.wake()
 
     async def _drained(self) -> None:
         await asyncio.sleep(0)
         deadline = self._loop.time() + self._drain_timeout
-        while self.size >= _TURN:
-            if not await self._signal.wait(deadline - self._loop.time()) and self.size >= _TURN:
+        while self.size >= TURN:
+            if not await self._signal.wait(deadline - self._loop.time()) and self.size >= TURN:
                 raise Timeout(
                     f"{self.size} bytes still wait to be written after {self._drain_timeout} s",
                     hint="The server does not read them, or the connection is down; they stay queued",

@@ -6,7 +6,8 @@ In reading order:
 - `parser`: bytes to frames.
 - `encode`: frames to bytes.
 - `bulk`: what is asked of many frames at once.
-- `compiled`: the twin of the hot parts of these four, in Cython.
+- `queue`: the frames that wait to be written.
+- `compiled`: the twin of the hot parts of these five, in Cython.
 - `headers`: the header block of a message, and the mapping that users see.
 - `subjects`: which subjects and names are valid, and which subjects match a pattern.
 
@@ -49,14 +50,17 @@ if TYPE_CHECKING or not COMPILED:
         arrow_columns,
         by_subscription,
         payload_size,
+        pub_acks,
         replies_start_with,
         total_size,
     )
-    from jetspark.wire.encode import hpub, pub
+    from jetspark.wire.encode import hpub, hpub_numbered, pub
     from jetspark.wire.frames import MsgFrame
     from jetspark.wire.parser import Parser
+    from jetspark.wire.queue import FrameQueue
 else:
     from jetspark.wire.compiled import (
+        FrameQueue,
         MsgFrame,
         Parser,
         acks,
@@ -64,8 +68,10 @@ else:
         arrow_columns,
         by_subscription,
         hpub,
+        hpub_numbered,
         payload_size,
         pub,
+        pub_acks,
         replies_start_with,
         total_size,
     )
@@ -80,6 +86,7 @@ __all__ = [
     "AnyFrame",
     "ConnectFrame",
     "ErrFrame",
+    "FrameQueue",
     "InfoFrame",
     "MsgFrame",
     "OkFrame",
@@ -95,8 +102,10 @@ __all__ = [
     "by_subscription",
     "encode",
     "hpub",
+    "hpub_numbered",
     "payload_size",
     "pub",
+    "pub_acks",
     "replies_start_with",
     "total_size",
 ]

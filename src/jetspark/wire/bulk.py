@@ -6,6 +6,7 @@ without an object per field.
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,6 +21,7 @@ __all__ = [
     "arrow_columns",
     "by_subscription",
     "payload_size",
+    "pub_acks",
     "replies_start_with",
     "total_size",
 ]
@@ -32,6 +34,11 @@ Columns: TypeAlias = tuple[
 ]
 
 _sid = attrgetter("sid")
+
+#: What a server answers to a publish, unless there is more to say than where the message is.
+_TEXT = rb'"[ !#-\[\]-~]*"'
+_PLAIN_ACK = re.compile(rb'\{"stream":%b,(?: ?"domain":%b,)? ?"seq":[1-9][0-9]{0,17}\}' % (_TEXT, _TEXT))
+_NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
 def by_subscription(frames: list[AnyFrame]) -> list[tuple[bytes | None, list[AnyFrame]]]:
@@ -66,6 +73,16 @@ def acks(frames: list[MsgFrame], kind: bytes) -> bytes:
     return b"".join(
         [b"PUB %b %d\r\n%b\r\n" % (frame.reply, len(kind), kind) for frame in frames if frame.reply]
     )
+
+
+def pub_acks(frames: list[MsgFrame], start: int) -> list[int]:
+    """For each plain publish ack, the number that its subject is from `start` on; 0 for other messages."""
+    return [
+        int(frame.subject[start:])
+        if not frame.header and _PLAIN_ACK.fullmatch(frame.data) and _NUMBER.fullmatch(frame.subject, start)
+        else 0
+        for frame in frames
+    ]
 
 
 def arrow_columns(frames: list[MsgFrame], headers: bool) -> Columns | None:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The compiled twin of `parser`, `frames.MsgFrame`, `encode.pub`, `encode.hpub` and `bulk`, in Cython.
+"""The compiled twin of `parser`, `frames.MsgFrame`, the publishes of `encode`, `bulk` and `queue`, in Cython.
 
 The Python modules are the reference: same names, same results, same errors, proved by the tests of this
 package, which run on both. Read those first; what is different here is said here.
@@ -20,6 +20,8 @@ from libc.string cimport memchr, memcmp, memcpy
 from jetspark.errors import RemoteProtocolError
 from jetspark.wire.frames import PubFrame
 from jetspark.wire.parser import MAX_CONTROL_LINE, MAX_PAYLOAD, control, refused
+from jetspark.wire.queue import MAX_SUBJECTS
+from jetspark.wire.subjects import check_subject
 
 cdef extern from "Python.h":
     PyObject* PyBytes_FromStringAndSize_raw "PyBytes_FromStringAndSize"(const char*, Py_ssize_t)
@@ -27,6 +29,7 @@ cdef extern from "Python.h":
     void PyErr_Clear()
 
 __all__ = [
+    "FrameQueue",
     "MsgFrame",
     "Parser",
     "acks",
@@ -34,8 +37,10 @@ __all__ = [
     "arrow_columns",
     "by_subscription",
     "hpub",
+    "hpub_numbered",
     "payload_size",
     "pub",
+    "pub_acks",
     "replies_start_with",
     "total_size",
 ]
@@ -397,6 +402,10 @@ cdef inline int _digits(char* into, Py_ssize_t number) noexcept:
 
 def pub(bytes subject not None, bytes reply not None, bytes data not None):
     """PUB; an empty `reply` means none."""
+    return _pub(subject, reply, data)
+
+
+cdef bytes _pub(bytes subject, bytes reply, bytes data):
     cdef char[20] number
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
     cdef int digits = _digits(number, size)
@@ -447,6 +456,81 @@ def hpub(bytes subject not None, bytes reply not None, bytes header not None, by
     at = _put_bytes(at, data)
     _put(at, "\r\n", 2)
     return frame
+
+
+def hpub_numbered(
+    bytes subject not None,
+    bytes reply not None,
+    Py_ssize_t number,
+    bytes block_start not None,
+    bytes block_end not None,
+    bytes data not None,
+):
+    """HPUB of a message whose number, 0 or more, ends its reply and stands in its header block."""
+    cdef char[20] token
+    cdef char[20] header_number
+    cdef char[20] total
+    cdef int token_digits = _digits(token, number)
+    cdef Py_ssize_t header_size = PyBytes_GET_SIZE(block_start) + token_digits + PyBytes_GET_SIZE(block_end)
+    cdef Py_ssize_t size = header_size + PyBytes_GET_SIZE(data)
+    cdef int header_digits = _digits(header_number, header_size)
+    cdef int digits = _digits(total, size)
+    cdef bytes frame = PyBytes_FromStringAndSize(
+        NULL,
+        5 + PyBytes_GET_SIZE(subject) + 1 + PyBytes_GET_SIZE(reply) + token_digits
+        + 1 + header_digits + 1 + digits + 2 + size + 2,
+    )
+    cdef char* at = PyBytes_AS_STRING(frame)
+    at = _put(at, "HPUB ", 5)
+    at = _put_bytes(at, subject)
+    at = _put(at, " ", 1)
+    at = _put_bytes(at, reply)
+    at = _put(at, token + 20 - token_digits, token_digits)
+    at = _put(at, " ", 1)
+    at = _put(at, header_number + 20 - header_digits, header_digits)
+    at = _put(at, " ", 1)
+    at = _put(at, total + 20 - digits, digits)
+    at = _put(at, "\r\n", 2)
+    at = _put_bytes(at, block_start)
+    at = _put(at, token + 20 - token_digits, token_digits)
+    at = _put_bytes(at, block_end)
+    at = _put_bytes(at, data)
+    _put(at, "\r\n", 2)
+    return frame
+
+
+@cython.final
+cdef class FrameQueue:
+    """The frames that wait to be written, and their size in bytes. See `jetspark.wire.queue.FrameQueue`."""
+
+    cdef public list frames
+    cdef public Py_ssize_t size
+    cdef public Py_ssize_t room
+    cdef public Py_ssize_t published
+    cdef dict _subjects
+
+    def __init__(self):
+        self.frames = []
+        self._subjects = {}
+
+    def publish(self, subject, data, Py_ssize_t max_payload):
+        """Queue a PUB and return the size; 0 if it is not queued. Raises `UsageError` for an invalid subject."""
+        if type(subject) is not str or type(data) is not bytes or PyBytes_GET_SIZE(data) > max_payload:
+            return 0
+        cdef bytes encoded = self._subjects.get(subject)
+        if encoded is None:
+            encoded = check_subject(subject)
+            if len(self._subjects) >= MAX_SUBJECTS:
+                self._subjects.clear()
+            self._subjects[subject] = encoded
+        cdef bytes frame = _pub(encoded, b"", data)
+        cdef Py_ssize_t size = self.size + PyBytes_GET_SIZE(frame)
+        if size >= self.room:
+            return 0
+        self.frames.append(frame)
+        self.size = size
+        self.published += 1
+        return size
 
 
 # --- many messages at once
@@ -534,6 +618,58 @@ def acks(list frames not None, bytes kind not None):
             to = _put_bytes(to, kind)
             to = _put(to, "\r\n", 2)
     return written
+
+
+cdef inline const char* _after_text(const char* at, const char* end) noexcept:
+    """What follows the closing quote of a JSON string; NULL if it has more than printable ASCII."""
+    while at < end and c" " <= at[0] <= c"~" and at[0] != c'"' and at[0] != c"\\":
+        at += 1
+    return at + 1 if at < end and at[0] == c'"' else NULL
+
+
+cdef inline const char* _after_key(const char* at, const char* end, const char* key, Py_ssize_t size) noexcept:
+    """What follows a comma, perhaps a space, and a key; NULL if something else is there."""
+    if at == NULL or at >= end or at[0] != c",":
+        return NULL
+    at += 1
+    if at < end and at[0] == c" ":
+        at += 1
+    return at + size if end - at >= size and memcmp(at, key, size) == 0 else NULL
+
+
+cdef inline bint _is_plain_ack(const char* at, Py_ssize_t size) noexcept:
+    """Whether it is `{"stream":"S","seq":1}`, perhaps with a domain before the sequence."""
+    cdef const char* end = at + size
+    cdef const char* value
+    if size < 11 or memcmp(at, '{"stream":"', 11) != 0:
+        return False
+    at = _after_text(at + 11, end)
+    value = _after_key(at, end, '"domain":"', 10)
+    if value != NULL:
+        at = _after_text(value, end)
+    at = _after_key(at, end, '"seq":', 6)
+    return (
+        at != NULL and at < end and at[0] != c"0" and (end - 1)[0] == c"}" and _number(at, 0, end - 1 - at) > 0
+    )
+
+
+def pub_acks(list frames not None, Py_ssize_t start):
+    """For each plain publish ack, the number that its subject is from `start` on; 0 for other messages."""
+    cdef Py_ssize_t at
+    cdef int64_t number
+    cdef MsgFrame frame
+    cdef list numbers = []
+    for at in range(PyList_GET_SIZE(frames)):
+        frame = <MsgFrame?>PyList_GET_ITEM(frames, at)
+        number = 0
+        if (
+            frame.header_size == 0
+            and frame.subject_size > start
+            and _is_plain_ack(frame.at(frame.data_at()), frame.data_size)
+        ):
+            number = _number(frame.at(frame.subject_at), start, frame.subject_size)
+        numbers.append(number if number > 0 else 0)
+    return numbers
 
 
 # --- into Arrow

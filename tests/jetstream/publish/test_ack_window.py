@@ -45,7 +45,7 @@ class Windows(RuleBasedStateMachine):
             self.published += 1
             message = make(self.published, self.now)
             if self.window.has_room and not self.window.retry:
-                self.window.sent[b"%d" % message.number] = message
+                self.window.sent[message.number] = message
             else:
                 self.window.enqueue(message)
 
@@ -131,7 +131,7 @@ TestWindows = Windows.TestCase
 def test_a_silent_server_has_lost_what_is_older_than_the_ack_timeout() -> None:
     window = AckWindow(10, 0, ACK_TIMEOUT)
     for number, sent_at in ((1, 0.0), (2, 0.0), (3, 3.0)):
-        window.sent[b"%d" % number] = make(number, sent_at)
+        window.sent[number] = make(number, sent_at)
     late, lost = window.expire(6.0, answered_at=0.0, answered=0)
     assert late == []
     assert [message.number for message in lost] == [1, 2]
@@ -142,7 +142,7 @@ def test_a_silent_server_has_lost_what_is_older_than_the_ack_timeout() -> None:
 def test_a_slow_server_has_lost_only_what_is_older_than_its_last_answer() -> None:
     window = AckWindow(10, 0, ACK_TIMEOUT)
     for number in (1, 3, 4):
-        window.sent[b"%d" % number] = make(number)
+        window.sent[number] = make(number)
     _, lost = window.expire(6.0, answered_at=5.9, answered=2)
     assert [message.number for message in lost] == [1]
 

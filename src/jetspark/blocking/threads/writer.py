@@ -123,7 +123,7 @@ class Writer:
     async def _move_later(self) -> None:
         while self._outbox.size >= self._limit:
             try:
-                await self._outbox.drained()
+                await self._outbox.drained
                 await asyncio.sleep(_PAUSE)
             except Timeout:
                 pass  # Threads that wait for room have a timeout of their own.

@@ -42,7 +42,8 @@ class Message(msgspec.Struct, eq=False, gc=False):
     #: None for a generated id, which follows from the number.
     msg_id: str | None
     frame: bytes
-    future: AckFuture
+    #: None if nobody has it.
+    future: AckFuture | None
     #: When it fails.
     deadline: float
     #: When it was last sent.
@@ -77,8 +78,8 @@ class AckWindow:
         self.ack_timeout = ack_timeout
         self.waiting: deque[Message] = deque()
         self.waiting_bytes = 0
-        #: By token: the number at the end of the reply subject.
-        self.sent: dict[bytes, Message] = {}
+        #: By number, which ends the reply subject too.
+        self.sent: dict[int, Message] = {}
         self.retry: list[Message] = []
 
     @property
@@ -113,18 +114,34 @@ class AckWindow:
         message = self.waiting.popleft()
         self.waiting_bytes -= len(message.frame)
         message.sent_at = now
-        self.sent[b"%d" % message.number] = message
+        self.sent[message.number] = message
         return message
+
+    def take_many(self, now: float, size: int) -> list[bytes]:
+        """The frames of the next waiting messages, to send them now: `size` bytes or a little more."""
+        waiting, sent = self.waiting, self.sent
+        frames: list[bytes] = []
+        taken = 0
+        for _ in range(min(len(waiting), self.max_pending - len(sent))):
+            message = waiting.popleft()
+            message.sent_at = now
+            sent[message.number] = message
+            frames.append(message.frame)
+            taken += len(message.frame)
+            if taken > size:
+                break
+        self.waiting_bytes -= taken
+        return frames
 
     def send_again(self, messages: Iterable[Message]) -> None:
         """Put answered messages back: they were sent again, as a question."""
         everything = sorted([*self.sent.values(), *messages], key=_number)
-        self.sent = {b"%d" % message.number: message for message in everything}
+        self.sent = {message.number: message for message in everything}
 
     def lose(self, messages: Iterable[Message]) -> None:
         """Move sent messages to `retry`: it is unknown whether the stream stored them."""
         for message in messages:
-            del self.sent[b"%d" % message.number]
+            del self.sent[message.number]
             message.unknown = True
             self.retry.append(message)
 
@@ -151,7 +168,7 @@ class AckWindow:
             elif silent or message.number < answered:
                 lost.append(message)
         for message in late:
-            del self.sent[b"%d" % message.number]
+            del self.sent[message.number]
         self.lose(lost)
         late += [message for message in self.retry if message.deadline <= now]
         self.retry = [message for message in self.retry if message.deadline > now]

@@ -16,7 +16,6 @@ import msgspec
 
 from jetspark.core.message import too_large
 from jetspark.errors import Timeout
-from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.ack_window import AckWindow
 from jetspark.jetstream.publish.in_flight import InFlight
 from jetspark.wire import hpub
@@ -56,9 +55,6 @@ class BulkPublisher:
         # The chunks that were sent: the number of the last message of each, and its bytes.
         self._chunks: deque[tuple[int, int]] = deque()
         self._bytes = 0
-        # The future of every message: it is settled, so acknowledgements are counted and not kept.
-        self._settled: asyncio.Future[PubAck] = asyncio.get_running_loop().create_future()
-        self._settled.cancel()
 
     @property
     def acked(self) -> int:
@@ -94,7 +90,6 @@ class BulkPublisher:
     async def _send(self, messages: Sequence[Outgoing]) -> None:
         in_flight, window = self._in_flight, self._window
         limit, prefix = self._connection.max_payload, in_flight.reply_prefix
-        settled = self._settled
         chunk = 0
         for message in messages:
             block, data = message.block, message.data
@@ -106,9 +101,9 @@ class BulkPublisher:
                 self._chunks.append((in_flight.published, chunk))
                 chunk = 0
                 await self._room(size)
-            token = b"%d" % (in_flight.published + 1)
-            frame = hpub(check_subject(message.subject), prefix + token, block, data)
-            in_flight.add(message.subject, message.msg_id, token, frame, settled)
+            reply = b"%b%d" % (prefix, in_flight.published + 1)
+            frame = hpub(check_subject(message.subject), reply, block, data)
+            in_flight.add(message.subject, message.msg_id, frame, None)
             self._bytes += size
             chunk += size
         self._chunks.append((in_flight.published, chunk))

@@ -32,7 +32,7 @@ from jetspark.jetstream.publish.attempts import (
 )
 from jetspark.jetstream.publish.headers import stored_before_headers
 from jetspark.jetstream.retry import Backoff
-from jetspark.wire import MsgFrame, hpub
+from jetspark.wire import MsgFrame, hpub, pub_acks
 from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_subject
 
@@ -62,8 +62,6 @@ class InFlight(Receiver):
         self._timeout = timeout
         self._to_write: list[bytes] = []
         self._to_write_bytes = 0
-        #: Whether a write is scheduled, and the time when it was.
-        self._scheduled = False
         self._now = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._connected = connection.connected
@@ -88,6 +86,9 @@ class InFlight(Receiver):
         self.reply_prefix = f"{inbox}.".encode()
         #: Generated message ids without the number of the message, which follows it.
         self.id_prefix = f"{secrets.token_urlsafe(9)}-"
+        #: Whether a write is scheduled, and the `max_payload` of the server when it was.
+        self.scheduled = False
+        self.max_payload = 0
         #: Whether new messages are sent.
         self.open = True
         #: Why no message is accepted any more.
@@ -102,26 +103,35 @@ class InFlight(Receiver):
 
     # --- for the publisher
 
-    def add(self, subject: str, msg_id: str | None, token: bytes, frame: bytes, future: AckFuture) -> None:
-        """Take message number `published + 1`, which is its `token`. Raises `OutboundBufferFull`."""
-        if not self._scheduled:
-            self._schedule()
+    def add(self, subject: str, msg_id: str | None, frame: bytes, future: AckFuture | None) -> Message:
+        """Take message number `published + 1`, which is in its frame. Raises `OutboundBufferFull`."""
+        if not self.scheduled:
+            self.schedule()
         now = self._now
-        message = Message(self.published + 1, subject, msg_id, frame, future, now + self._timeout, now)
+        number = self.published + 1
+        message = Message(number, subject, msg_id, frame, future, now + self._timeout, now)
         window = self.window
         if self.open and not window.waiting and len(window.sent) < window.max_pending:
-            window.sent[token] = message
+            window.sent[number] = message
             self._to_write.append(frame)
             self._to_write_bytes += len(frame)
             if self._to_write_bytes > _WRITE_SIZE:
                 self._write()
         else:
             window.enqueue(message)
-        self.published += 1
+        self.published = number
         if self._timer is None:
             self._timer = self._loop.call_later(min(window.ack_timeout, self._timeout), self._expire)
+        return message
 
-    def reject(self, subject: str, future: AckFuture, error: errors.Error) -> None:
+    def schedule(self) -> None:
+        """Write when this turn of the loop ends. Until then, the time and `max_payload` are those of now."""
+        self.scheduled = True
+        self._now = self._loop.time()
+        self.max_payload = self._api.connection.max_payload
+        self._loop.call_soon(self._write)
+
+    def reject(self, subject: str, future: AckFuture | None, error: errors.Error) -> None:
         """Fail message number `published + 1`, which another thread accepted and which cannot be sent."""
         self.published += 1
         self._fail(Message(self.published, subject, None, b"", future, 0.0, 0.0), error)
@@ -175,24 +185,27 @@ class InFlight(Receiver):
         pop = self.window.sent.pop
         acked = 0
         asked = []
-        for frame in frames:
-            message = pop(frame.subject[start:], None)
+        # The numbers are found, and plain acknowledgements told from others, for all frames at once. The
+        # acknowledgement itself is parsed only for a future.
+        for frame, plain in zip(frames, pub_acks(frames, start), strict=True):
+            message = pop(plain or _number(frame.subject[start:]), None)
             if message is None:
                 continue  # It was repeated, and another attempt was answered before.
-            try:
-                ack = parse_pub_ack(frame.data)
-            except errors.Error as error:
-                no_responders = frame.header.startswith(NO_RESPONDERS)
-                refusal = no_leader(message.subject, self._timeout) if no_responders else error
-                if self._refused(message, refusal):
-                    asked.append(message)
-                continue
-            acked += 1
-            if ack.duplicate:
-                self.duplicates += 1
             future = message.future
-            if not future.done():
-                future.set_result(ack)
+            if not plain or (future is not None and not future.done()):
+                try:
+                    ack = parse_pub_ack(frame.data)
+                except errors.Error as error:
+                    no_responders = frame.header.startswith(NO_RESPONDERS)
+                    refusal = no_leader(message.subject, self._timeout) if no_responders else error
+                    if self._refused(message, refusal):
+                        asked.append(message)
+                    continue
+                if ack.duplicate:
+                    self.duplicates += 1
+                if future is not None and not future.done():
+                    future.set_result(ack)
+            acked += 1
             self._answered = message.number
         self.acked += acked
         self._answered_at = self._loop.time()
@@ -220,9 +233,9 @@ class InFlight(Receiver):
     def publish_refused(self, subject: str, error: errors.Error) -> None:
         """Messages to `subject` will get no answer: fail them."""
         sent = self.window.sent
-        for token in [token for token, message in sent.items() if message.subject == subject]:
-            message = sent.pop(token)
-            self._answered = message.number
+        for number in [number for number, message in sent.items() if message.subject == subject]:
+            message = sent.pop(number)
+            self._answered = number
             self._fail(message, error)
         self._pump()
         self._changed.wake()
@@ -237,24 +250,26 @@ class InFlight(Receiver):
         """Send waiting messages while the ack window has room."""
         now = self._loop.time()
         while self.open and self.window.can_send:
-            self._write_soon(self.window.take(now).frame)
+            frames = self.window.take_many(now, _WRITE_SIZE)
+            self._to_write += frames
+            self._to_write_bytes += sum(map(len, frames))
+            self._write_much()
 
     def _write_soon(self, frame: bytes) -> None:
         """Write within this turn of the loop, all frames at once."""
         self._to_write.append(frame)
         self._to_write_bytes += len(frame)
+        self._write_much()
+
+    def _write_much(self) -> None:
+        """Write now if there is much to write, else when this turn of the loop ends."""
         if self._to_write_bytes > _WRITE_SIZE:
             self._write()
-        elif not self._scheduled:
-            self._schedule()
-
-    def _schedule(self) -> None:
-        self._scheduled = True
-        self._now = self._loop.time()
-        self._loop.call_soon(self._write)
+        elif not self.scheduled:
+            self.schedule()
 
     def _write(self) -> None:
-        self._scheduled = False
+        self.scheduled = False
         if not self._to_write:
             return
         frames = b"".join(self._to_write)
@@ -317,9 +332,10 @@ class InFlight(Receiver):
         self._first_failure = self._first_failure or error
         self.first_failed = self.first_failed or message.number
         self.lowest_failed = min(self.lowest_failed or message.number, message.number)
-        if not message.future.done():
-            message.future.set_exception(error)
-            message.future.exception()  # Marks it as seen: `flush` raises it if the future is not awaited.
+        future = message.future
+        if future is not None and not future.done():
+            future.set_exception(error)
+            future.exception()  # Marks it as seen: `flush` raises it if the future is not awaited.
 
     def _expire(self) -> None:
         """Fail messages past their deadline, and repeat those not answered in time."""
@@ -382,3 +398,8 @@ class InFlight(Receiver):
         for message in self.window.remove(lambda message: everything or message.subject == subject):
             self._fail(message, reason)
         self._changed.wake()
+
+
+def _number(token: bytes) -> int:
+    """The number of a message in the subject of an answer; 0, which no message has, for anything else."""
+    return int(token) if token.isdigit() else 0

@@ -12,6 +12,7 @@ seconds (2 minutes by default): keep `timeout` below that.
 from __future__ import annotations
 
 import asyncio
+from sys import getrefcount
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
@@ -20,10 +21,10 @@ from jetspark.core.headers import block_pieces, header_block
 from jetspark.core.message import as_bytes, too_large
 from jetspark.core.options import check_count
 from jetspark.jetstream.model.requests import PubAck
-from jetspark.jetstream.publish.ack_window import AckWindow
+from jetspark.jetstream.publish.ack_window import AckWindow, Message
 from jetspark.jetstream.publish.headers import MSG_ID, Expectations, check_seconds, compose_headers
 from jetspark.jetstream.publish.in_flight import InFlight
-from jetspark.wire import hpub
+from jetspark.wire import hpub, hpub_numbered
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_subject
 
@@ -36,6 +37,16 @@ __all__ = ["MAX_BUFFERED_BYTES", "Publisher"]
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
 #: How many calls of `send` in a row before the event loop runs and reads acknowledgements.
 _TURN: Final = 256
+
+
+def _references() -> int:
+    """The references to a future, as `publish` counts them, that only its message has."""
+    message = Message(0, "", None, b"", object(), 0.0, 0.0)  # type: ignore[arg-type]
+    future = message.future
+    return getrefcount(future)
+
+
+_UNSHARED: Final = _references()
 
 
 class Publisher:
@@ -74,6 +85,9 @@ class Publisher:
         self._window = AckWindow(max_pending, max_buffered_bytes, ack_timeout)
         self._in_flight = InFlight(api, self._window, timeout=timeout)
         self._block_start, self._block_end = block_pieces({MSG_ID: self._in_flight.id_prefix}, MSG_ID)
+        #: The most bytes that they make with a number between them.
+        self._block_size = len(self._block_start) + 20 + len(self._block_end)
+        self._last = Message(0, "", None, b"", None, 0.0, 0.0)
         self._sends = 0
 
     # --- counts
@@ -125,10 +139,35 @@ class Publisher:
         in_flight = self._in_flight
         if in_flight.ended is not None or self._connection.draining:
             raise self._refusal()
-        future: asyncio.Future[PubAck] = asyncio.Future(loop=self._loop)
+        if not in_flight.scheduled:
+            in_flight.schedule()
         number = in_flight.published + 1
-        _, msg_id, token, frame = self.frame(number, subject, data, headers, msg_id, expectations)
-        in_flight.add(subject, msg_id, token, frame, future)
+        # The fast path of most messages, which differ in number and payload only.
+        if (
+            headers is None
+            and msg_id is None
+            and not expectations
+            and type(data) is bytes
+            and len(data) + self._block_size <= in_flight.max_payload
+        ):
+            frame = hpub_numbered(
+                check_subject(subject),
+                in_flight.reply_prefix,
+                number,
+                self._block_start,
+                self._block_end,
+                data,
+            )
+        else:
+            msg_id, frame = self.frame(number, subject, data, headers, msg_id, expectations)
+        # Most callers ignore the future. One that only the last message refers to is taken from it and used
+        # again: nobody can ever look at it, and a new one costs as much as all the rest.
+        future: asyncio.Future[PubAck] = self._last.future  # type: ignore[assignment] # None is never unshared
+        if getrefcount(future) == _UNSHARED and not (future._callbacks or future.done()):
+            self._last.future = None
+        else:
+            future = asyncio.Future(loop=self._loop)
+        self._last = in_flight.add(subject, msg_id, frame, future)
         return future
 
     def frame(  # noqa: PLR0917 - keywords cost a tenth of the rate
@@ -139,23 +178,21 @@ class Publisher:
         headers: HeadersLike | None,
         msg_id: str | None,
         expectations: Expectations,
-    ) -> tuple[str, str | None, bytes, bytes]:
-        """Subject, id, token and bytes of a message; raises what `publish` raises. Thread-safe."""
+    ) -> tuple[str | None, bytes]:
+        """Id, None for a generated one, and bytes of a message; raises what `publish` raises. Thread-safe."""
         in_flight = self._in_flight
-        token = b"%d" % number
         if headers is None and msg_id is None and not expectations:
-            block = b"%b%b%b" % (self._block_start, token, self._block_end)
+            block = b"%b%d%b" % (self._block_start, number, self._block_end)
         else:
             fields = compose_headers(headers, msg_id, expectations)
-            msg_id = fields.setdefault(MSG_ID, [in_flight.id_prefix + token.decode()])[0]
+            msg_id = fields.setdefault(MSG_ID, [f"{in_flight.id_prefix}{number}"])[0]
             block = header_block(fields)
         if type(data) is not bytes:
             data = as_bytes(data)
         size = len(block) + len(data)
         if size > self._connection.max_payload:
             raise too_large(size, self._connection.max_payload)
-        frame = hpub(check_subject(subject), in_flight.reply_prefix + token, block, data)
-        return subject, msg_id, token, frame
+        return msg_id, hpub(check_subject(subject), b"%b%d" % (in_flight.reply_prefix, number), block, data)
 
     async def send(
         self,

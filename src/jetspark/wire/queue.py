@@ -1,0 +1,43 @@
+"""The frames that wait to be written. `core/outbox.py` decides when that is; here they are only kept."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jetspark.wire.encode import pub
+from jetspark.wire.subjects import check_subject
+
+__all__ = ["MAX_SUBJECTS", "FrameQueue"]
+
+#: How many subjects the compiled twin caches, encoded. Here `check_subject` does it.
+MAX_SUBJECTS: Final = 1024
+
+
+class FrameQueue:
+    """Frames in order, and their size in bytes."""
+
+    __slots__ = ("frames", "published", "room", "size")
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.size = 0
+        #: `publish` queues a message as long as fewer bytes than these wait then.
+        self.room = 0
+        #: How many messages `publish` has queued.
+        self.published = 0
+
+    def publish(self, subject: object, data: object, max_payload: int) -> int:
+        """Queue a PUB and return the size; 0 if it is not queued. Raises `UsageError` for an invalid subject.
+
+        It is not queued without room, if the payload is too large, and for other types than str and bytes.
+        """
+        if type(subject) is not str or type(data) is not bytes or len(data) > max_payload:
+            return 0
+        frame = pub(check_subject(subject), b"", data)
+        size = self.size + len(frame)
+        if size >= self.room:
+            return 0
+        self.frames.append(frame)
+        self.size = size
+        self.published += 1
+        return size
