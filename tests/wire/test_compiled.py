@@ -292,10 +292,10 @@ def test_publish_acks_are_found_as_in_python(listed: list[tuple[bytes, bytes, by
     plain: Any = [frames.MsgFrame(*one) for one in each]
     numbers = bulk.pub_acks(plain, 9)
     assert compiled.pub_acks(lazy, 9) == numbers
-    for number, (_, token, header, data) in zip(numbers, listed, strict=True):
+    for number, (_, subject, _, header, data) in zip(numbers, each, strict=True):
         if number:
             ack = parse_pub_ack(data)  # So that skipping it hides neither an error nor a duplicate.
-            assert (number, header, ack.duplicate) == (int(token), b"", False)
+            assert (number, header, ack.duplicate) == (int(subject[9:]), b"", False)
 
 
 @pytest.mark.parametrize("between", [b"", b'"domain":"hub",', b' "domain":"hub", '])

@@ -8,7 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
+from sys import getrefcount
+from typing import TYPE_CHECKING, Final, Self, Unpack
+
+import msgspec
 
 from jetspark.blocking.mirror import Twin, calls, mirrors
 from jetspark.errors import Error, OutboundBufferFull, Timeout
@@ -29,19 +32,33 @@ class _Acknowledgement(Future[PubAck]):
     def __init__(self, bridge: Bridge) -> None:
         super().__init__()
         self._bridge = bridge
+        #: Whether it has callbacks.
+        self.watched = False
 
     def cancel(self) -> bool:
         return False
 
     def add_done_callback(self, fn: Callable[[Future[PubAck]], object]) -> None:
+        self.watched = True
         super().add_done_callback(self._bridge.aside("fn", fn))
 
 
-class _Submitted(NamedTuple):
+class _Submitted(msgspec.Struct, gc=False):
     subject: str
     msg_id: str | None
     frame: bytes
-    future: _Acknowledgement
+    #: None if nobody has it.
+    future: _Acknowledgement | None
+
+
+def _references() -> int:
+    """The references to a future, as `publish` counts them, that only its message has."""
+    message = _Submitted("", None, b"", object())  # type: ignore[arg-type]
+    future = message.future
+    return getrefcount(future)
+
+
+_UNSHARED: Final = _references()
 
 
 @mirrors(aio.Publisher)
@@ -85,17 +102,18 @@ class Publisher(Twin[aio.Publisher]):
     ) -> Future[PubAck]:
         if not self._bridge.portal.alive:
             raise self._bridge.portal.refusal()
-        future = _Acknowledgement(self._bridge)
+        in_flight = self._in_flight
         with self._lock:
-            if self._in_flight.ended is not None or self._bridge.connection.draining:
+            if in_flight.ended is not None or self._bridge.connection.draining:
                 raise self._inner._refusal()
             number = self._published + 1
             msg_id, frame = self._inner.frame(number, subject, data, headers, msg_id, expectations)
-            message = _Submitted(subject, msg_id, frame, future)
-            self._check_room(len(message.frame))
-            self._published += 1
-            self._submitted.append(message)
-            self._submitted_bytes += len(message.frame)
+            if number - in_flight.acked - in_flight.failed > in_flight.window.max_pending:
+                self._check_room(len(frame))
+            future = self._future()
+            self._submitted.append(_Submitted(subject, msg_id, frame, future))
+            self._submitted_bytes += len(frame)
+            self._published = number
             wake = not self._scheduled
             self._scheduled = True
         if wake:
@@ -111,8 +129,11 @@ class Publisher(Twin[aio.Publisher]):
         msg_id: str | None = None,
         **expectations: Unpack[Expectations],
     ) -> Future[PubAck]:
-        if self.pending >= self._in_flight.window.max_pending:
+        in_flight = self._in_flight
+        if self._published - in_flight.acked - in_flight.failed >= in_flight.window.max_pending:
             self._bridge.run(self._room())
+        if headers is None and msg_id is None and not expectations:
+            return self.publish(subject, data)  # keywords cost a tenth of the rate
         return self.publish(subject, data, headers=headers, msg_id=msg_id, **expectations)
 
     flush = calls(aio.Publisher.flush)
@@ -123,11 +144,22 @@ class Publisher(Twin[aio.Publisher]):
 
     __exit__ = calls(aio.Publisher.__aexit__)
 
+    def _future(self) -> _Acknowledgement:
+        """A future for the next message: that of the last one, if nobody can ever look at it there.
+
+        The loop must not have taken the last message: it could settle the future now. See also the twin.
+        """
+        if self._submitted:
+            last = self._submitted[-1]
+            future = last.future
+            if future is not None and getrefcount(future) == _UNSHARED and not future.watched:
+                last.future = None
+                return future
+        return _Acknowledgement(self._bridge)
+
     def _check_room(self, size: int) -> None:
         """Bound the bytes beyond the window, in the loop and here."""
         window = self._in_flight.window
-        if self.pending < window.max_pending:
-            return
         waiting = window.waiting_bytes + self._submitted_bytes
         if waiting + size > window.max_buffered_bytes:
             raise OutboundBufferFull(
@@ -147,7 +179,7 @@ class Publisher(Twin[aio.Publisher]):
             try:
                 if in_flight.ended is not None:
                     raise in_flight.ended
-                in_flight.add(*message)
+                in_flight.add(message.subject, message.msg_id, message.frame, message.future)
             except Error as error:
                 in_flight.reject(message.subject, message.future, error)
 

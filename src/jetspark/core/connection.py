@@ -172,12 +172,24 @@ class Connection:
             size = self._queue(subject, data, self._link.info.max_payload)
             if size:
                 return self._done if size < TURN else self._drained
-        written = self.write(self.frame(subject, data, reply, headers))
+        return self._publish(self.frame(subject, data, reply, headers))
+
+    def publish_block(self, subject: str, data: bytes, block: bytes, *, reply: str = "") -> Awaitable[None]:
+        """`publish` with a header block that is encoded already."""
+        return self._publish(self.frame(subject, data, reply, None, block))
+
+    def _publish(self, frame: bytes) -> Awaitable[None]:
+        written = self.write(frame)
         self._published += 1
         return written
 
-    def frame(self, subject: str, data: bytes, reply: str, headers: HeadersLike | None) -> bytes:
-        """The bytes of a publish, checked; raises what `publish` raises. Thread-safe."""
+    def frame(
+        self, subject: str, data: bytes, reply: str, headers: HeadersLike | None, block: bytes = b""
+    ) -> bytes:
+        """The bytes of a publish, checked; raises what `publish` raises. Thread-safe.
+
+        A `block` takes the place of the headers.
+        """
         if not self._publishing:
             raise self._refusal()
         if type(data) is not bytes:
@@ -186,7 +198,7 @@ class Connection:
             raise errors.UsageError(f"subject must be a str, not {type(subject).__name__}")
         encoded = check_subject(subject)
         encoded_reply = check_subject(reply, "reply") if reply else b""
-        block = header_block(headers)
+        block = block or header_block(headers)
         if block:
             if not self._link.info.headers:
                 raise errors.HeadersNotSupported("the server does not support headers")
@@ -250,11 +262,28 @@ class Connection:
         default `request_timeout`), `ConnectionLost` when the connection breaks before the answer.
         """
         self._raise_if_ending()
+        seconds = self.options.request_timeout if timeout is None else timeout
+
+        def publish(reply: str) -> None:
+            self.publish(subject, data, reply=reply, headers=headers)
+
+        return await self._inbox().ask(subject, publish, seconds)
+
+    async def request_block(self, subject: str, data: bytes, block: bytes, *, timeout: float) -> Msg:
+        """`request` with a header block that is encoded already."""
+        self._raise_if_ending()
+
+        def publish(reply: str) -> None:
+            self.publish_block(subject, data, block, reply=reply)
+
+        return await self._inbox().ask(subject, publish, timeout)
+
+    def _inbox(self) -> Requests:
+        """The inbox of requests; a new one if there is none, or it has ended."""
         if self._requests is None or self._requests.ended:
             self._requests = Requests(self, self.session.new_sid(), self.new_inbox())
             self.session.add(self._requests)
-        seconds = self.options.request_timeout if timeout is None else timeout
-        return await self._requests.ask(subject, data, headers, seconds)
+        return self._requests
 
     def new_inbox(self) -> str:
         """A unique subject under `inbox_prefix`."""

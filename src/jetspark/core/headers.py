@@ -1,7 +1,7 @@
-"""The header blocks of published messages. Every block that is published is built here, by three functions.
+"""The header blocks of published messages. Every block that is published is built here.
 
-`header_block` encodes a mapping. `block_pieces` and `extend_block` are for code that publishes many messages
-whose blocks differ in a few values: it builds them without a mapping per message.
+`header_block` encodes a mapping. The other functions are for code that publishes many messages whose blocks
+differ in a few values: it builds them without a mapping per message.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Final
 
 from jetspark.wire.headers import HeadersLike, encode_headers
 
-__all__ = ["COMMON", "block_pieces", "extend_block", "header_block"]
+__all__ = ["COMMON", "add_lines", "block_pieces", "extend_block", "header_block", "header_lines"]
 
 #: The headers of every published message. A header that all messages should carry is one line here.
 COMMON: Final[Mapping[str, str]] = {}
 
 _COMMON_LINES: Final = encode_headers(COMMON).removeprefix(b"NATS/1.0").removesuffix(b"\r\n\r\n")
+_START: Final = b"NATS/1.0\r\n"
 _END: Final = b"\r\n\r\n"
 
 
@@ -50,7 +51,17 @@ def block_pieces(headers: Mapping[str, str], *open_names: str) -> tuple[bytes, .
 
 def extend_block(block: bytes, headers: HeadersLike) -> bytes:
     """A block with these headers after its own. Raises `UsageError` as `header_block` does."""
-    return block[: -len(_END)] + encode_headers(headers).removeprefix(b"NATS/1.0")
+    return add_lines(block, header_lines(headers))
+
+
+def header_lines(headers: HeadersLike) -> bytes:
+    """The lines of these headers, for `add_lines`. Raises `UsageError` as `header_block` does."""
+    return encode_headers(headers)[len(_START) : -2]
+
+
+def add_lines(block: bytes, lines: bytes) -> bytes:
+    """A block, which may be empty, with these lines after its own."""
+    return b"%b%b\r\n" % (block[:-2] or _START, lines)
 
 
 def _with_common(block: bytes) -> bytes:

@@ -11,7 +11,7 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.wire import MsgFrame
-from jetspark.wire.headers import NO_RESPONDERS, HeadersLike
+from jetspark.wire.headers import NO_RESPONDERS
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -31,16 +31,18 @@ class Requests(Receiver):
         #: Whether no more answers can arrive: the inbox is not permitted, or the connection closed.
         self.ended = False
 
-    async def ask(self, subject: str, data: bytes, headers: HeadersLike | None, timeout: float) -> Msg:
-        """Publish a request and return its answer. Raises what `Connection.request` raises."""
+    async def ask(self, subject: str, publish: Callable[[str], None], timeout: float) -> Msg:
+        """Publish a request, given the subject for its answer, and return the answer.
+
+        Raises what `publish` and `Connection.request` raise.
+        """
         loop = asyncio.get_running_loop()
         token = b"%d" % next(self._tokens)
         future: asyncio.Future[Msg] = loop.create_future()
         timer = loop.call_later(max(timeout, 0.0), _expire, future, subject, timeout)
         self._waiting[token] = (subject, future)
         try:
-            reply = f"{self.prefix}.{token.decode()}"
-            self._connection.publish(subject, data, reply=reply, headers=headers)
+            publish(f"{self.prefix}.{token.decode()}")
             return await future
         finally:
             timer.cancel()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from jetspark.errors import RemoteProtocolError, UsageError
@@ -152,22 +153,30 @@ def encode_headers(headers: HeadersLike) -> bytes:
     """Encode a header block. Raises `UsageError` for a name or value that would break out of its line."""
     lines = [_VERSION]
     for name, values in headers.multi_items() if isinstance(headers, Headers) else _listed(headers):
-        if _NAME.fullmatch(name) is None:
-            raise UsageError(
-                f"headers: the name {name!r} is not valid; use printable ASCII without spaces and colons"
-            )
+        start = _line_start(name)
         for value in values:
-            if _BAD_IN_VALUE.search(value):
+            # Most values are printable, and asking that is cheaper than searching.
+            if not value.isprintable() and _BAD_IN_VALUE.search(value):
                 raise UsageError(
                     f"headers: the value of {name!r} contains a line break or NUL: {value[:64]!r}"
                 )
             try:
-                lines.append(f"{name}: {value}".encode("utf-8", "surrogateescape"))
+                lines.append((start + value).encode("utf-8", "surrogateescape"))
             except UnicodeEncodeError:
                 raise UsageError(
                     f"headers: the value of {name!r} cannot be encoded: {value[:64]!r}"
                 ) from None
     return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+@lru_cache(maxsize=1024)
+def _line_start(name: str) -> str:
+    """What precedes a value. Raises `UsageError` for an invalid name."""
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"headers: the name {name!r} is not valid; use printable ASCII without spaces and colons"
+        )
+    return f"{name}: "
 
 
 def _listed(headers: object) -> Iterator[tuple[str, list[str]]]:
@@ -177,6 +186,9 @@ def _listed(headers: object) -> Iterator[tuple[str, list[str]]]:
     for name, values in headers.items():
         if not isinstance(name, str):
             raise UsageError(f"headers: a name must be a str, not {type(name).__name__}")
+        if type(values) is str:
+            yield name, [values]
+            continue
         # Iterating bytes gives numbers, and empty bytes would silently drop the header.
         several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
         listed = list(values) if several else [values]

@@ -12,7 +12,7 @@ import secrets
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
 
-from jetspark.core.headers import header_block
+from jetspark.core.headers import add_lines, header_block, header_lines
 from jetspark.core.message import as_bytes, too_large
 from jetspark.core.server_info import Feature
 from jetspark.errors import BatchPublishError, ConnectionLost, Error, Timeout, UsageError
@@ -37,10 +37,16 @@ _INCOMPLETE: Final = 10176
 _NEEDS: Final = f"Requires nats-server {Feature.ATOMIC_BATCH.since} or later"
 
 
+#: The longest headers that the batch adds to a message, and the mark of the last one.
+_LONGEST: Final = header_lines({_ID: "x" * 22, _SEQUENCE: str(MAX_MESSAGES), _COMMIT: "1"})
+_LAST: Final = header_lines({_COMMIT: "1"})
+
+
 class _Message(NamedTuple):
     subject: str
     data: bytes
-    fields: dict[str, list[str]]
+    #: The encoded headers, without those of the batch; empty for none.
+    block: bytes
 
 
 class AtomicBatch:
@@ -84,23 +90,23 @@ class AtomicBatch:
         `MaxPayloadError`. All subjects must belong to the same stream. `expected_last_sequence` is for the
         first message only, and the server refuses `expected_last_msg_id` in a batch.
         """
-        self._raise_if_committed()
-        if len(self._messages) >= MAX_MESSAGES:
-            raise UsageError(
-                f"a batch has at most {MAX_MESSAGES} messages", hint="Commit it, and start another"
-            )
+        self._raise_if_full()
         check_subject(subject)
         data = as_bytes(data)
         fields = compose_headers(headers, msg_id, expectations)
         for name in fields:
             if name.lower().startswith("nats-batch-"):
                 raise UsageError(f"headers: {name!r} is reserved, the batch sets it")
-        message = _Message(subject, data, fields)
-        size = len(header_block(_numbered(message, "x" * 22, MAX_MESSAGES, last=True))) + len(data)
+        self.add_block(subject, data, header_block(fields))
+
+    def add_block(self, subject: str, data: bytes, block: bytes) -> None:
+        """`add` with a header block that is encoded, and with arguments that are checked, already."""
+        self._raise_if_full()
+        size = len(add_lines(block, _LONGEST)) + len(data)
         max_payload = self._api.connection.max_payload
         if size > max_payload:
             raise too_large(size, max_payload)
-        self._messages.append(message)
+        self._messages.append(_Message(subject, data, block))
 
     async def commit(self) -> PubAck:
         """Publish the batch and return its acknowledgement: the last sequence, `batch_id`, `batch_size`.
@@ -148,9 +154,11 @@ class AtomicBatch:
             answer = await self._request(batch_id, 1, late, "at the start of a batch", hint)
             if answer:
                 raise _stored_singly(parse_pub_ack(answer))
+        publish = self._api.connection.publish_block
+        lines = _lines(batch_id)
         for number, message in enumerate(self._messages[1:-1], start=2):
-            headers = _numbered(message, batch_id, number)
-            await self._api.connection.publish(message.subject, message.data, headers=headers)
+            block = add_lines(message.block, lines % number)
+            await publish(message.subject, message.data, block)
         self._finishing = True
         late, broken = "the batch was not acknowledged", "before the batch was acknowledged"
         hint = "Whether it is stored is unknown. Publish it again only if its messages have ids"
@@ -162,10 +170,11 @@ class AtomicBatch:
     async def _request(self, batch_id: str, number: int, late: str, broken: str, hint: str) -> bytes:
         """The answer to a message; `late` and `broken` are the texts of `Timeout` and `ConnectionLost`."""
         message = self._messages[number - 1]
-        headers = _numbered(message, batch_id, number, last=number == len(self._messages))
+        lines = _lines(batch_id) % number + (_LAST if number == len(self._messages) else b"")
+        block = add_lines(message.block, lines)
         try:
-            answer = await self._api.connection.request(
-                message.subject, message.data, headers=headers, timeout=self._timeout
+            answer = await self._api.connection.request_block(
+                message.subject, message.data, block, timeout=self._timeout
             )
         except Timeout as error:
             raise Timeout(f"{late} within {self._timeout} s", hint=hint) from error
@@ -180,14 +189,22 @@ class AtomicBatch:
         incomplete = isinstance(error, BatchPublishError) and error.err_code == _INCOMPLETE
         return incomplete or is_temporary_refusal(error)
 
+    def _raise_if_full(self) -> None:
+        """Raise `UsageError` unless a message can be added."""
+        self._raise_if_committed()
+        if len(self._messages) >= MAX_MESSAGES:
+            raise UsageError(
+                f"a batch has at most {MAX_MESSAGES} messages", hint="Commit it, and start another"
+            )
+
     def _raise_if_committed(self) -> None:
         if self.ack is not None:
             raise UsageError("the batch is already committed", hint="Start another with js.atomic_batch()")
 
 
-def _numbered(message: _Message, batch_id: str, number: int, *, last: bool = False) -> dict[str, list[str]]:
-    fields = {**message.fields, _ID: [batch_id], _SEQUENCE: [str(number)]}
-    return {**fields, _COMMIT: ["1"]} if last else fields
+def _lines(batch_id: str) -> bytes:
+    """The headers of a batch, with a place for the number of the message."""
+    return header_lines({_ID: batch_id, _SEQUENCE: "%d"})
 
 
 def _stored_singly(ack: PubAck) -> BatchPublishError:

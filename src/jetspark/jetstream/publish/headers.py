@@ -57,7 +57,8 @@ def compose_headers(
     """
     fields: dict[str, list[str]] = {}
     if headers:
-        for name, values in Headers(headers).multi_items():
+        given = headers if isinstance(headers, Headers) else Headers(headers)
+        for name, values in given.multi_items():
             known = _NAMES.get(name.lower(), name)
             if name != known:
                 raise UsageError(f"headers: the server does not recognize {name!r}", hint=f"Write {known!r}")
@@ -105,7 +106,12 @@ def check_msg_id(option: str, value: object) -> str:
 
     The server drops leading spaces, and ignores an empty id.
     """
-    if not isinstance(value, str) or not value or value != value.strip() or _BREAKS.intersection(value):
+    if (
+        not isinstance(value, str)
+        or not value
+        or value != value.strip()
+        or (not value.isprintable() and _BREAKS.intersection(value))
+    ):
         raise UsageError(
             f"{option} must be text without spaces around it or line breaks in it, and not empty: {value!r}"
         )

@@ -68,6 +68,8 @@ class _TaskWriter:
         self._targets = TargetStreams(connection.js, options)
         self._bulk = connection.run(_bulk(connection.js, options.max_pending))
         self._atomic = options.publish_mode == "atomic"
+        # Whether the rows that are written now have headers of their own.
+        self._given_headers = False
 
     @property
     def duplicates(self) -> int:
@@ -75,6 +77,7 @@ class _TaskWriter:
 
     def write(self, columns: Columns) -> None:
         messages = self._encoder.messages(columns)
+        self._given_headers = "headers" in columns
         while piece := list(islice(messages, MAX_MESSAGES)):
             for subject in dict.fromkeys(message.subject for message in piece):
                 if self._targets.stream_of(subject) is None:
@@ -130,7 +133,10 @@ class _TaskWriter:
     async def _try(self, piece: list[Outgoing]) -> PubAck:
         batch = self._connection.js.atomic_batch(retry_for=OUTAGE)
         for message in piece:
-            batch.add(message.subject, message.data, headers=Headers.parse(message.block))
+            if self._given_headers:  # Their names are checked.
+                batch.add(message.subject, message.data, headers=Headers.parse(message.block))
+            else:
+                batch.add_block(message.subject, message.data, message.block)
         return await batch.commit()
 
 
