@@ -47,6 +47,27 @@ def test_every_message_has_a_future_of_its_acknowledgement(
     assert [message.data for message in stream.get_messages()] == [b"%d" % number for number in range(1000)]
 
 
+def test_futures_that_nobody_keeps_leave_those_of_others_alone(
+    js: blocking.JetStream, stream: blocking.Stream
+) -> None:
+    kept: dict[int, Future[PubAck]] = {}
+    called: dict[int, int] = {}
+    with js.publisher(max_pending=100) as publisher:
+        for number in range(1, 1001):
+            future = publisher.send(f"{stream.name}.x", b"%d" % number)
+            if number % 5 == 0:
+                kept[number] = future
+            elif number % 5 == 1:
+                future.add_done_callback(
+                    lambda future, number=number: called.update({number: future.result().sequence})  # type: ignore[misc]
+                )
+            del future
+        assert {number: future.result(20).sequence for number, future in kept.items()} == {n: n for n in kept}
+        wait_until(lambda: len(called) == 200, "all calls")
+    assert called == {number: number for number in range(1, 1001, 5)}
+    assert (publisher.acked, publisher.failed) == (1000, 0)
+
+
 def test_send_keeps_to_the_window(js: blocking.JetStream, stream: blocking.Stream) -> None:
     with js.publisher(max_pending=10) as publisher:
         for number in range(500):

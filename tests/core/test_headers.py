@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import jetspark
-from jetspark.core.headers import block_pieces, extend_block, header_block
+from jetspark.core.headers import add_lines, block_pieces, extend_block, header_block, header_lines
 from jetspark.errors import UsageError
 from jetspark.wire.headers import Headers
 
@@ -38,6 +38,12 @@ def test_a_block_is_extended_with_further_headers() -> None:
         {"A": "1", "B": ["2", "3"]}
     )
     assert extend_block(header_block({"A": "1"}), {}) == header_block({"A": "1"})
+
+
+@pytest.mark.parametrize("headers", [{}, {"A": "1"}, {"A": ["1", "2"], "B": "3"}])
+def test_lines_are_added_to_any_block(headers: dict[str, str | list[str]]) -> None:
+    lines = header_lines({"C": "4", "D": ""})
+    assert add_lines(header_block(headers), lines) == header_block({**headers, "C": "4", "D": ""})
 
 
 def test_a_value_that_breaks_its_line_is_refused() -> None:

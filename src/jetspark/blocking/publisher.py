@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from sys import getrefcount
 from typing import TYPE_CHECKING, Final, Self, Unpack
+from weakref import getweakrefcount
 
 import msgspec
 
@@ -152,7 +153,11 @@ class Publisher(Twin[aio.Publisher]):
         if self._submitted:
             last = self._submitted[-1]
             future = last.future
-            if future is not None and getrefcount(future) == _UNSHARED and not future.watched:
+            if (
+                future is not None
+                and getrefcount(future) == _UNSHARED
+                and not (future.watched or getweakrefcount(future))
+            ):
                 last.future = None
                 return future
         return _Acknowledgement(self._bridge)

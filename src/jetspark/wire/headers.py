@@ -180,8 +180,11 @@ def _line_start(name: str) -> str:
 
 
 def _listed(headers: object) -> Iterator[tuple[str, list[str]]]:
-    """Each name with a list of its values. Raises `UsageError` for a wrong type."""
-    if not isinstance(headers, Mapping):
+    """Each name with a list of its values. Raises `UsageError` for a wrong type.
+
+    The usual types are asked for first, because asking for an abstract class is slow.
+    """
+    if type(headers) is not dict and not isinstance(headers, Mapping):
         raise UsageError(f"headers must be a mapping of names to values, not {type(headers).__name__}")
     for name, values in headers.items():
         if not isinstance(name, str):
@@ -190,7 +193,9 @@ def _listed(headers: object) -> Iterator[tuple[str, list[str]]]:
             yield name, [values]
             continue
         # Iterating bytes gives numbers, and empty bytes would silently drop the header.
-        several = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+        several = type(values) is list or (
+            isinstance(values, Iterable) and not isinstance(values, str | bytes)
+        )
         listed = list(values) if several else [values]
         for value in listed:
             if not isinstance(value, str):

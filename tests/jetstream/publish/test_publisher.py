@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,6 +23,7 @@ from jetspark import (
     NoStreamForSubject,
     OutboundBufferFull,
     PermissionsViolation,
+    PubAck,
     PublishError,
     StreamFull,
     Timeout,
@@ -68,6 +71,45 @@ async def test_every_future_gets_the_acknowledgement_of_its_message(js: JetStrea
     assert {(ack.stream, ack.duplicate) for ack in acks} == {("ORDERS", False)}
     assert (pub.pending, pub.acked, pub.duplicates, pub.failed) == (0, 2000, 0, 0)
     assert (await stream.info()).state.messages == 2000
+
+
+async def test_futures_that_nobody_keeps_leave_those_of_others_alone(js: JetStream) -> None:
+    await make_stream(js)
+    kept: dict[int, asyncio.Future[PubAck]] = {}
+    weak: dict[int, weakref.ref[asyncio.Future[PubAck]]] = {}
+    called: dict[int, int] = {}
+    async with js.publisher(100) as pub:
+        for number, data in enumerate(numbered(1000), start=1):
+            match number % 7:
+                case 0 | 1:
+                    kept[number] = await pub.send("orders.new", data)
+                case 2:
+                    call = functools.partial(
+                        lambda number, future: called.update({number: future.result().sequence}), number
+                    )
+                    pub.publish("orders.new", data).add_done_callback(call)
+                case 3:
+                    pub.publish("orders.new", data).cancel()
+                case 4:
+                    weak[number] = weakref.ref(pub.publish("orders.new", data))
+                case _:
+                    await pub.send("orders.new", data)
+        await pub.flush()
+        assert {number: future.result().sequence for number, future in kept.items()} == {n: n for n in kept}
+        assert called == {n: n for n in range(1, 1001) if n % 7 == 2}
+        await pub.send("orders.new", b"")
+        assert {number for number, reference in weak.items() if reference() is not None} == set()
+    assert (pub.acked, pub.failed) == (1001, 0)
+
+
+async def test_a_future_that_nobody_keeps_is_used_again(js: JetStream) -> None:
+    await make_stream(js)
+    async with js.publisher() as pub:
+        ignored = {id(pub.publish("orders.new", data)) for data in numbered(50)}
+        assert len(ignored) == 1
+        future = pub.publish("orders.new")
+        assert (await future).sequence == 51
+        assert pub.publish("orders.new") is not future
 
 
 async def test_messages_are_stored_in_the_order_of_the_calls(js: JetStream) -> None:

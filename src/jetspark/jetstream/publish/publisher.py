@@ -15,6 +15,7 @@ import asyncio
 from sys import getrefcount
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
+from weakref import getweakrefcount
 
 from jetspark import errors
 from jetspark.core.headers import block_pieces, header_block
@@ -163,7 +164,9 @@ class Publisher:
         # Most callers ignore the future. One that only the last message refers to is taken from it and used
         # again: nobody can ever look at it, and a new one costs as much as all the rest.
         future: asyncio.Future[PubAck] = self._last.future  # type: ignore[assignment] # None is never unshared
-        if getrefcount(future) == _UNSHARED and not (future._callbacks or future.done()):
+        if getrefcount(future) == _UNSHARED and not (
+            future._callbacks or future.done() or getweakrefcount(future)
+        ):
             self._last.future = None
         else:
             future = asyncio.Future(loop=self._loop)
