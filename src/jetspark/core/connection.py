@@ -174,9 +174,9 @@ class Connection:
                 return self._done if size < TURN else self._drained
         return self._publish(self.frame(subject, data, reply, headers))
 
-    def publish_block(self, subject: str, data: bytes, block: bytes, *, reply: str = "") -> Awaitable[None]:
+    def publish_block(self, subject: str, data: bytes, block: bytes) -> Awaitable[None]:
         """`publish` with a header block that is encoded already."""
-        return self._publish(self.frame(subject, data, reply, None, block))
+        return self._publish(self.frame(subject, data, "", None, block))
 
     def _publish(self, frame: bytes) -> Awaitable[None]:
         written = self.write(frame)
@@ -184,11 +184,11 @@ class Connection:
         return written
 
     def frame(
-        self, subject: str, data: bytes, reply: str, headers: HeadersLike | None, block: bytes = b""
+        self, subject: str, data: bytes, reply: str | bytes, headers: HeadersLike | None, block: bytes = b""
     ) -> bytes:
         """The bytes of a publish, checked; raises what `publish` raises. Thread-safe.
 
-        A `block` takes the place of the headers.
+        A `block` takes the place of the headers. A reply of bytes is not checked.
         """
         if not self._publishing:
             raise self._refusal()
@@ -197,16 +197,17 @@ class Connection:
         if type(subject) is not str:
             raise errors.UsageError(f"subject must be a str, not {type(subject).__name__}")
         encoded = check_subject(subject)
-        encoded_reply = check_subject(reply, "reply") if reply else b""
+        if type(reply) is not bytes:
+            reply = check_subject(reply, "reply") if reply else b""
         block = block or header_block(headers)
         if block:
             if not self._link.info.headers:
                 raise errors.HeadersNotSupported("the server does not support headers")
             size = len(block) + len(data)
-            frame = hpub(encoded, encoded_reply, block, data)
+            frame = hpub(encoded, reply, block, data)
         else:
             size = len(data)
-            frame = pub(encoded, encoded_reply, data)
+            frame = pub(encoded, reply, data)
         if size > self._link.info.max_payload:
             raise too_large(size, self._link.info.max_payload)
         return frame
@@ -264,8 +265,8 @@ class Connection:
         self._raise_if_ending()
         seconds = self.options.request_timeout if timeout is None else timeout
 
-        def publish(reply: str) -> None:
-            self.publish(subject, data, reply=reply, headers=headers)
+        def publish(reply: bytes) -> None:
+            self._publish(self.frame(subject, data, reply, headers))
 
         return await self._inbox().ask(subject, publish, seconds)
 
@@ -273,15 +274,15 @@ class Connection:
         """`request` with a header block that is encoded already."""
         self._raise_if_ending()
 
-        def publish(reply: str) -> None:
-            self.publish_block(subject, data, block, reply=reply)
+        def publish(reply: bytes) -> None:
+            self._publish(self.frame(subject, data, reply, None, block))
 
         return await self._inbox().ask(subject, publish, timeout)
 
     def _inbox(self) -> Requests:
         """The inbox of requests; a new one if there is none, or it has ended."""
         if self._requests is None or self._requests.ended:
-            self._requests = Requests(self, self.session.new_sid(), self.new_inbox())
+            self._requests = Requests(self, self.session.new_sid(), f"{self.new_inbox()}.".encode())
             self.session.add(self._requests)
         return self._requests
 

@@ -22,16 +22,16 @@ __all__ = ["Requests"]
 class Requests(Receiver):
     """The receiver of all answers. Subscribed when the first request is made."""
 
-    def __init__(self, connection: Connection, sid: bytes, prefix: str) -> None:
-        super().__init__(sid, f"{prefix}.*".encode())
-        self.prefix = prefix
+    def __init__(self, connection: Connection, sid: bytes, prefix: bytes) -> None:
+        super().__init__(sid, prefix + b"*")
+        self._prefix = prefix
         self._connection = connection
         self._tokens = itertools.count(1)
         self._waiting: dict[bytes, tuple[str, asyncio.Future[Msg]]] = {}
         #: Whether no more answers can arrive: the inbox is not permitted, or the connection closed.
         self.ended = False
 
-    async def ask(self, subject: str, publish: Callable[[str], None], timeout: float) -> Msg:
+    async def ask(self, subject: str, publish: Callable[[bytes], None], timeout: float) -> Msg:
         """Publish a request, given the subject for its answer, and return the answer.
 
         Raises what `publish` and `Connection.request` raise.
@@ -42,7 +42,7 @@ class Requests(Receiver):
         timer = loop.call_later(max(timeout, 0.0), _expire, future, subject, timeout)
         self._waiting[token] = (subject, future)
         try:
-            publish(f"{self.prefix}.{token.decode()}")
+            publish(self._prefix + token)
             return await future
         finally:
             timer.cancel()
@@ -50,7 +50,7 @@ class Requests(Receiver):
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Hand each answer to its request, and drop answers to requests that ended."""
-        start = len(self.prefix) + 1
+        start = len(self._prefix)
         for frame in frames:
             subject, future = self._waiting.pop(frame.subject[start:], ("", None))
             if future is None or future.done():

@@ -137,20 +137,24 @@ class Publisher:
         Raises `UsageError` for an invalid argument, `MaxPayloadError`, `OutboundBufferFull`,
         `ConnectionDraining` and `ConnectionClosed`; the message was not accepted then.
         """
+        if headers is None and msg_id is None and not expectations:
+            return self._publish_plain(subject, data)
+        self._raise_if_ended()
+        number = self._in_flight.published + 1
+        msg_id, frame = self.frame(number, subject, data, headers, msg_id, expectations)
+        future: asyncio.Future[PubAck] = asyncio.Future(loop=self._loop)
+        self._last = self._in_flight.add(subject, msg_id, frame, future)
+        return future
+
+    def _publish_plain(self, subject: str, data: bytes) -> asyncio.Future[PubAck]:
+        """Publish a message without options: the fast path of `publish` and `send`."""
         in_flight = self._in_flight
         if in_flight.ended is not None or self._connection.draining:
-            raise self._refusal()
+            self._raise_if_ended()
         if not in_flight.scheduled:
             in_flight.schedule()
         number = in_flight.published + 1
-        # The fast path of most messages, which differ in number and payload only.
-        if (
-            headers is None
-            and msg_id is None
-            and not expectations
-            and type(data) is bytes
-            and len(data) + self._block_size <= in_flight.max_payload
-        ):
+        if type(data) is bytes and len(data) + self._block_size <= in_flight.max_payload:
             frame = hpub_numbered(
                 check_subject(subject),
                 in_flight.reply_prefix,
@@ -160,7 +164,7 @@ class Publisher:
                 data,
             )
         else:
-            msg_id, frame = self.frame(number, subject, data, headers, msg_id, expectations)
+            _, frame = self.frame(number, subject, data, None, None, {})
         # Most callers ignore the future. One that only the last message refers to is taken from it and used
         # again: nobody can ever look at it, and a new one costs as much as all the rest.
         future: asyncio.Future[PubAck] = self._last.future  # type: ignore[assignment] # None is never unshared
@@ -170,7 +174,7 @@ class Publisher:
             self._last.future = None
         else:
             future = asyncio.Future(loop=self._loop)
-        self._last = in_flight.add(subject, msg_id, frame, future)
+        self._last = in_flight.add(subject, None, frame, future)
         return future
 
     def frame(  # noqa: PLR0917 - keywords cost a tenth of the rate
@@ -219,7 +223,7 @@ class Publisher:
         if not self._in_flight.open or window.waiting or len(window.sent) >= window.max_pending:
             await self._room()
         if headers is None and msg_id is None and not expectations:
-            return self.publish(subject, data)  # keywords cost a tenth of the rate
+            return self._publish_plain(subject, data)
         return self.publish(subject, data, headers=headers, msg_id=msg_id, **expectations)
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -275,6 +279,10 @@ class Publisher:
                 f"no room in the ack window of {window.max_pending} messages within {self._timeout} s",
                 hint="The server does not acknowledge, or the connection is down",
             )
+
+    def _raise_if_ended(self) -> None:
+        if self._in_flight.ended is not None or self._connection.draining:
+            raise self._refusal()
 
     def _refusal(self) -> errors.Error:
         if self._in_flight.ended is None:
