@@ -176,7 +176,7 @@ class Connection:
 
     def publish_block(self, subject: str, data: bytes, block: bytes) -> Awaitable[None]:
         """`publish` with a header block that is encoded already."""
-        return self._publish(self.frame(subject, data, "", None, block))
+        return self._publish(self.frame(subject, data, "", None, block=block))
 
     def _publish(self, frame: bytes) -> Awaitable[None]:
         written = self.write(frame)
@@ -184,11 +184,18 @@ class Connection:
         return written
 
     def frame(
-        self, subject: str, data: bytes, reply: str | bytes, headers: HeadersLike | None, block: bytes = b""
+        self,
+        subject: str,
+        data: bytes,
+        reply: str,
+        headers: HeadersLike | None,
+        *,
+        block: bytes = b"",
+        inbox: bytes = b"",
     ) -> bytes:
         """The bytes of a publish, checked; raises what `publish` raises. Thread-safe.
 
-        A `block` takes the place of the headers. A reply of bytes is not checked.
+        A `block`, encoded already, takes the place of the headers, and an `inbox` that of the reply.
         """
         if not self._publishing:
             raise self._refusal()
@@ -197,17 +204,16 @@ class Connection:
         if type(subject) is not str:
             raise errors.UsageError(f"subject must be a str, not {type(subject).__name__}")
         encoded = check_subject(subject)
-        if type(reply) is not bytes:
-            reply = check_subject(reply, "reply") if reply else b""
+        encoded_reply = check_subject(reply, "reply") if reply else inbox
         block = block or header_block(headers)
         if block:
             if not self._link.info.headers:
                 raise errors.HeadersNotSupported("the server does not support headers")
             size = len(block) + len(data)
-            frame = hpub(encoded, reply, block, data)
+            frame = hpub(encoded, encoded_reply, block, data)
         else:
             size = len(data)
-            frame = pub(encoded, reply, data)
+            frame = pub(encoded, encoded_reply, data)
         if size > self._link.info.max_payload:
             raise too_large(size, self._link.info.max_payload)
         return frame
@@ -265,8 +271,8 @@ class Connection:
         self._raise_if_ending()
         seconds = self.options.request_timeout if timeout is None else timeout
 
-        def publish(reply: bytes) -> None:
-            self._publish(self.frame(subject, data, reply, headers))
+        def publish(inbox: bytes) -> None:
+            self._publish(self.frame(subject, data, "", headers, inbox=inbox))
 
         return await self._inbox().ask(subject, publish, seconds)
 
@@ -274,8 +280,8 @@ class Connection:
         """`request` with a header block that is encoded already."""
         self._raise_if_ending()
 
-        def publish(reply: bytes) -> None:
-            self._publish(self.frame(subject, data, reply, None, block))
+        def publish(inbox: bytes) -> None:
+            self._publish(self.frame(subject, data, "", None, block=block, inbox=inbox))
 
         return await self._inbox().ask(subject, publish, timeout)
 
