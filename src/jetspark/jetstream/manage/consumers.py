@@ -119,9 +119,17 @@ async def create(api: API, stream: str, config: ConsumerConfig) -> ConsumerInfo:
     return ConsumerInfo.from_wire(answer)
 
 
-async def delete(api: API, stream: str, name: str, *, while_draining: bool = False) -> None:
+async def delete(
+    api: API, stream: str, name: str, *, timeout: float | None = None, while_draining: bool = False
+) -> None:
     """Delete a consumer."""
-    await api.call(endpoints.CONSUMER_DELETE, stream=stream, consumer=name, while_draining=while_draining)
+    await api.call(
+        endpoints.CONSUMER_DELETE,
+        stream=stream,
+        consumer=name,
+        timeout=timeout,
+        while_draining=while_draining,
+    )
 
 
 async def pause(api: API, stream: str, name: str, until: datetime | float | None) -> requests.PauseResponse:

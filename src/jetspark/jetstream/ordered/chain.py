@@ -49,8 +49,10 @@ __all__ = ["Chain", "ChainReader", "ChainState", "is_final"]
 #: Seconds before the next consumer is created when the last one delivered nothing.
 _FIRST_BACK_OFF: Final = 1.0
 _LAST_BACK_OFF: Final = 10.0
-#: Seconds in which deleting a consumer is tried again: after that the server deletes it by itself.
-_DELETE_WITHIN: Final = 12.0
+#: Seconds in which deleting a consumer is tried again, and for one try: a killed leader does not answer.
+#: After that the server deletes it by itself.
+_DELETE_WITHIN: Final = 60.0
+_DELETE_TIMEOUT: Final = 4.0
 _FIRST_DELETE_WAIT: Final = 0.5
 _LAST_DELETE_WAIT: Final = 4.0
 
@@ -253,7 +255,7 @@ class Chain:
         backoff = Backoff(_DELETE_WITHIN, first=_FIRST_DELETE_WAIT, longest=_LAST_DELETE_WAIT)
         while (wait := backoff.next_wait()) is not None:
             try:
-                await consumers.delete(self._api, self._stream, name)
+                await consumers.delete(self._api, self._stream, name, timeout=_DELETE_TIMEOUT)
             except (ConsumerNotFound, StreamNotFound, ConnectionClosed):
                 return
             except Error:
