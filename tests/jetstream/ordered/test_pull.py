@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jetspark import Connection, ConnectionClosed, Error, StreamNotFound, UsageError
+from jetspark import Connection, ConnectionClosed, Error, StreamNotFound, UsageError, connect
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Messages
 from jetspark.jetstream.stream import Stream
 from tests.support.consuming import LONG, fill, listeners, make_stream, sequences, until
+from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
 
 pytestmark = pytest.mark.usefixtures("tidy")
@@ -341,6 +342,28 @@ async def test_delete_leaves_nothing_after_a_fetch(js: JetStream) -> None:
     await ordered.delete()
     await no_consumers(stream)
     assert sequences(await ordered.fetch(3)) == [4, 5, 6]
+
+
+async def test_a_consumer_is_deleted_though_the_first_request_is_not_answered(
+    js: JetStream, proxy: TCPProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_the_first(data: bytes) -> bytes:
+        if b"CONSUMER.DELETE" in data:
+            proxy.client_to_server = None
+        return data.replace(b"CONSUMER.DELETE", b"CONSUMER.DELETX")
+
+    monkeypatch.setattr("jetspark.jetstream.ordered.chain._DELETE_TIMEOUT", 0.2)
+    stream = await make_stream(js, 3)
+    proxy.client_to_server = lose_the_first
+    async with (
+        await js.connection.subscribe("$JS.API.CONSUMER.DELETX.>") as silent,
+        await connect(proxy.url) as nc,
+    ):
+        ordered = await nc.jetstream().ordered_consumer(stream.name)
+        assert sequences(await ordered.fetch(3)) == [1, 2, 3]
+        await ordered.delete()
+        await silent.next(timeout=LONG)
+        await no_consumers(stream)
 
 
 async def test_a_stop_while_the_next_consumer_is_made_leaves_nothing(js: JetStream) -> None:
