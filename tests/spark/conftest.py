@@ -13,7 +13,6 @@ from jetspark import blocking
 from jetspark.server import Server
 from tests.spark.cluster import SparkCluster
 from tests.spark.support import SPARK_CONF, Bench
-from tests.support.quick_spark import ARCHIVE
 
 _TESTS = Path(__file__).parents[1]
 
@@ -31,9 +30,7 @@ def spark() -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in SPARK_CONF.items():
         builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_SUBMIT_OPTS", ARCHIVE)  # This one runs for long enough to be worth optimising.
-        session = builder.getOrCreate()
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

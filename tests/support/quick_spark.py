@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["ARCHIVE", "QUICK_JAVA", "quicken"]
+__all__ = ["QUICK_JAVA", "quicken"]
 
 # Java accepts an archive only for the class path it was made with, so the path must not change between runs.
 _HOME = Path(sys.prefix) / "spark-home"
 _FILE = _HOME / "classes.jsa"
 
-#: Use the archive; if it does not fit this Java, continue silently without it.
-ARCHIVE = f"-XX:SharedArchiveFile={_FILE} -Xlog:disable -Xlog:all=error:stderr" if _FILE.exists() else ""
-#: A JVM that lives for seconds starts faster without the optimising compiler.
-QUICK_JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ARCHIVE}".rstrip()
+# Use the archive; if it does not fit this Java, continue silently without it.
+_ARCHIVE = f"-XX:SharedArchiveFile={_FILE} -Xlog:disable -Xlog:all=error:stderr" if _FILE.exists() else ""
+#: No optimising compiler: in a JVM that lives for minutes it costs more than it saves.
+QUICK_JAVA = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_ARCHIVE}".rstrip()
 
 
 def quicken() -> None:
