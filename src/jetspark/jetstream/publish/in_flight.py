@@ -402,4 +402,4 @@ class InFlight(Receiver):
 
 def _number(token: bytes) -> int:
     """The number of a message in the subject of an answer; 0, which no message has, for anything else."""
-    return int(token) if token.isdigit() else 0
+    return int(token) if token.isdigit() and len(token) <= 18 else 0
