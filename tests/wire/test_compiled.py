@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import subprocess
 import sys
 from typing import Any
 
@@ -39,6 +40,33 @@ def test_the_compiled_twin_is_used_unless_python_is_asked_for() -> None:
     pure = os.environ.get("JETSPARK_PURE", "0") not in ("", "0")
     assert jetspark.wire.COMPILED is not pure
     assert jetspark.wire.Parser is (parser.Parser if pure else compiled.Parser)
+
+
+STALE = """
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+stale = ModuleType("jetspark.wire.compiled")
+stale.__spec__ = ModuleSpec(stale.__name__, None)
+sys.modules[stale.__name__] = stale
+import jetspark.wire
+"""
+
+
+def test_a_compiled_part_of_another_version_says_what_to_do() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", STALE],
+        env=os.environ | {"JETSPARK_PURE": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stderr.endswith(
+        "ImportError: the compiled part of jetspark is older than the rest. "
+        "Install jetspark again: make install\n"
+    )
 
 
 # --- parsing

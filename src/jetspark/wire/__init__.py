@@ -59,22 +59,27 @@ if TYPE_CHECKING or not COMPILED:
     from jetspark.wire.parser import Parser
     from jetspark.wire.queue import FrameQueue
 else:
-    from jetspark.wire.compiled import (
-        FrameQueue,
-        MsgFrame,
-        Parser,
-        acks,
-        any_status,
-        arrow_columns,
-        by_subscription,
-        hpub,
-        hpub_numbered,
-        payload_size,
-        pub,
-        pub_acks,
-        replies_start_with,
-        total_size,
-    )
+    try:
+        from jetspark.wire.compiled import (
+            FrameQueue,
+            MsgFrame,
+            Parser,
+            acks,
+            any_status,
+            arrow_columns,
+            by_subscription,
+            hpub,
+            hpub_numbered,
+            payload_size,
+            pub,
+            pub_acks,
+            replies_start_with,
+            total_size,
+        )
+    except ImportError as error:
+        raise ImportError(
+            "the compiled part of jetspark is older than the rest. Install jetspark again: make install"
+        ) from error
 
 __all__ = [
     "COMPILED",
