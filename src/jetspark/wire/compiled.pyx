@@ -389,6 +389,15 @@ cdef inline char* _put_bytes(char* at, bytes text) noexcept:
     return _put(at, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
 
 
+cdef inline char* _put_address(char* at, bytes subject, bytes reply) noexcept:
+    """Write a subject, a reply unless it is empty, and a space after each."""
+    at = _put_bytes(at, subject)
+    if PyBytes_GET_SIZE(reply):
+        at = _put(at, " ", 1)
+        at = _put_bytes(at, reply)
+    return _put(at, " ", 1)
+
+
 cdef inline int _digits(char* into, Py_ssize_t number) noexcept:
     """Write a number to the end of 20 characters; how many digits it has."""
     cdef int count = 0
@@ -415,11 +424,7 @@ cdef bytes _pub(bytes subject, bytes reply, bytes data):
     )
     cdef char* at = PyBytes_AS_STRING(frame)
     at = _put(at, "PUB ", 4)
-    at = _put_bytes(at, subject)
-    if reply_size:
-        at = _put(at, " ", 1)
-        at = _put_bytes(at, reply)
-    at = _put(at, " ", 1)
+    at = _put_address(at, subject, reply)
     at = _put(at, number + 20 - digits, digits)
     at = _put(at, "\r\n", 2)
     at = _put_bytes(at, data)
@@ -443,11 +448,7 @@ def hpub(bytes subject not None, bytes reply not None, bytes header not None, by
     )
     cdef char* at = PyBytes_AS_STRING(frame)
     at = _put(at, "HPUB ", 5)
-    at = _put_bytes(at, subject)
-    if reply_size:
-        at = _put(at, " ", 1)
-        at = _put_bytes(at, reply)
-    at = _put(at, " ", 1)
+    at = _put_address(at, subject, reply)
     at = _put(at, header_number + 20 - header_digits, header_digits)
     at = _put(at, " ", 1)
     at = _put(at, number + 20 - digits, digits)
