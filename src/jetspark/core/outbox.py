@@ -134,7 +134,11 @@ class Outbox:
         self._scheduled = False
         queue, sink = self.queue, self._sink
         queue.room = 0
-        if sink is None or not queue.frames or not sink.writable:
+        if sink is None or not queue.frames:
+            return
+        if not sink.writable:
+            # It calls this again when it is; until then frames are only kept.
+            queue.room = self._limit + 1
             return
         if queue.size > 2 * _INLINE:
             self._flush_much(sink)
