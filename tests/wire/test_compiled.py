@@ -262,6 +262,22 @@ def test_more_subjects_than_are_cached_are_published_alike() -> None:
     assert full.frames[-2:] == [b"PUB a.%d 0\r\n\r\n" % (2 * queue.MAX_SUBJECTS), b"PUB a.0 0\r\n\r\n"]
 
 
+@pytest.mark.parametrize(
+    "reply", [b"", b"a", b"$JS.ACK", b"$JS.ACK.", b"$JS.ACK.S.c.1.2.3.4.5", b"$js.ack.S.c"]
+)
+@pytest.mark.parametrize("room", [0, 18, 19, 1000])
+def test_an_acknowledgement_is_queued_as_in_python(reply: bytes, room: int) -> None:
+    def queued(made: Any, kind: Any) -> object:
+        made.room = room
+        sizes = [made.ack(kind(b"1", b"s", reply, b"", b"data")) for _ in range(2)]
+        return sizes, made.frames, made.size, made.published
+
+    found = queued(compiled.FrameQueue(), compiled.MsgFrame)
+    assert found == queued(queue.FrameQueue(), frames.MsgFrame)
+    if reply == b"$JS.ACK.S.c.1.2.3.4.5" and room == 1000:
+        assert found == ([35, 70], [b"PUB " + reply + b" 4\r\n+ACK\r\n"] * 2, 70, 0)
+
+
 # --- many at once
 
 

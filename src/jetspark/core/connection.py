@@ -62,6 +62,8 @@ class Connection:
         self.at_drain: set[Callable[[], Awaitable[None]]] = set()
         #: Queues whole frames; for acknowledgements of messages.
         self.write = self.session.outbox.write
+        #: Queues the acknowledgement of one message, if there is room: `write` in one compiled call.
+        self.queue_ack = self.session.outbox.queue.ack
         self._queue = self.session.outbox.queue.publish
         self._done = self.session.outbox.done
         self._drained = self.session.outbox.drained

@@ -533,6 +533,22 @@ cdef class FrameQueue:
         self.published += 1
         return size
 
+    def ack(self, MsgFrame frame not None):
+        """Queue the acknowledgement of a message and return the size; 0 if it is not queued."""
+        if frame.reply_size < 8 or memcmp(frame.at(frame.reply_at), b"$JS.ACK.", 8) != 0:
+            return 0
+        cdef Py_ssize_t length = 4 + frame.reply_size + 10
+        cdef Py_ssize_t size = self.size + length
+        if size >= self.room:
+            return 0
+        cdef bytes written = PyBytes_FromStringAndSize(NULL, length)
+        cdef char* to = _put(PyBytes_AS_STRING(written), "PUB ", 4)
+        to = _put(to, frame.at(frame.reply_at), frame.reply_size)
+        _put(to, " 4\r\n+ACK\r\n", 10)
+        self.frames.append(written)
+        self.size = size
+        return size
+
 
 # --- many messages at once
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from jetspark.wire.encode import pub
+from jetspark.wire.frames import MsgFrame
 from jetspark.wire.subjects import check_subject
 
 __all__ = ["MAX_SUBJECTS", "FrameQueue"]
@@ -40,4 +41,20 @@ class FrameQueue:
         self.frames.append(frame)
         self.size = size
         self.published += 1
+        return size
+
+    def ack(self, frame: MsgFrame) -> int:
+        """Queue the acknowledgement of a message and return the size; 0 if it is not queued.
+
+        It is not queued without room, or if the reply subject is not one of JetStream's.
+        """
+        reply = frame.reply
+        if not reply.startswith(b"$JS.ACK."):
+            return 0
+        written = pub(reply, b"", b"+ACK")
+        size = self.size + len(written)
+        if size >= self.room:
+            return 0
+        self.frames.append(written)
+        self.size = size
         return size

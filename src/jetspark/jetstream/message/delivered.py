@@ -13,6 +13,7 @@ from typing import Final
 
 from jetspark.core.connection import Connection
 from jetspark.core.message import Msg
+from jetspark.core.outbox import TURN
 from jetspark.errors import Error, NoResponders, UsageError
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
@@ -55,15 +56,14 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
     def ack(self) -> Awaitable[None]:
         """It is done. With asyncio, awaiting the result is optional; it waits for back-pressure."""
-        # The hot path: `_settle(ACK)` without the calls in between.
-        if self._settled:
-            return self._connection.session.outbox.done
-        reply = self._frame.reply
-        if not reply:
-            self._reply_to_ack()
-        written = self._connection.write(b"PUB %b 4\r\n+ACK\r\n" % reply)
-        self._settled = True
-        return written
+        if not self._settled:
+            size = self._connection.queue_ack(self._frame)
+            if not size:
+                return self._settle(ACK)
+            self._settled = True
+            if size >= TURN:
+                return self._connection.session.outbox.drained
+        return self._connection.session.outbox.done
 
     def nak(self, delay: float | None = None) -> Awaitable[None]:
         """It could not be done: deliver it again, at once or after `delay` seconds."""
