@@ -33,7 +33,7 @@ export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-pure test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench lock clean
+.PHONY: help install test test-pure test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench chaos lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ demo: $(SPARK) ## run the whole log pipeline for a minute, with a kill on the wa
 
 bench: $(BENCH) ## measure jetspark beside its peers, write docs/benchmarks.md (ARGS="fetch publish --rounds 3")
 	scripts/with-java $(PY) -m bench $(ARGS)
+
+chaos: $(DEV) ## break servers and connections under random workloads for 20 minutes (ARGS="--minutes 5 --seed 7")
+	$(PY) -m chaos $(ARGS)
 
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PY) $(PIP) install uv

@@ -1,0 +1,75 @@
+"""From a seed to a plan: the place, the workloads, the faults and their times. No I/O, no clock."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from chaos.faults import FAULTS
+from chaos.site import Place
+from chaos.workloads import WORKLOADS
+
+__all__ = ["Plan", "Step"]
+
+#: Seconds from the start of one fault to the next.
+_APART = (0.5, 4.0)
+_BRIEFLY_APART = 0.4
+#: In a cell of everything workloads write and read more slowly: all of them share one process.
+_SLOW = 4.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A fault, after so many seconds and for so many."""
+
+    at: float
+    fault: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What happens in a cell."""
+
+    seed: int
+    place: Place
+    workloads: tuple[str, ...]
+    steps: tuple[Step, ...]
+    #: A factor on the pauses of the workloads.
+    pace: float = 1.0
+    #: The arguments that repeat it.
+    arguments: str = ""
+
+    @classmethod
+    def random(cls, seed: int) -> Plan:
+        """Some workloads, with at least one writer and one ordered reader, and three to eight faults."""
+        chance = random.Random(seed)
+        place = chance.choice(list(Place))
+        writers = [name for name, workload in WORKLOADS.items() if workload.writes]
+        others = [name for name, workload in WORKLOADS.items() if not workload.writes]
+        ordered = [name for name in others if name.startswith("ordered")]
+        chosen = {chance.choice(ordered), *chance.sample(writers, k=chance.randint(1, 3))}
+        chosen.update(chance.sample(others, k=chance.randint(4, 9)))
+        faults = [name for name, fault in FAULTS.items() if place in fault.places]
+        steps, at = [], 0.0
+        for _ in range(chance.randint(3, 8)):
+            at += chance.uniform(*_APART)
+            fault = chance.choice(faults)
+            steps.append(Step(at, fault, chance.uniform(*FAULTS[fault].seconds)))
+        workloads = tuple(name for name in WORKLOADS if name in chosen)
+        return cls(seed, place, workloads, tuple(steps), arguments=f"--cell {seed}")
+
+    @classmethod
+    def everything(cls, seed: int, place: Place) -> Plan:
+        """Every workload, and every fault of the place once, as briefly as possible."""
+        faults = [name for name, fault in FAULTS.items() if place in fault.places]
+        random.Random(seed).shuffle(faults)
+        steps = tuple(
+            Step(_BRIEFLY_APART * number, name, FAULTS[name].seconds[0]) for number, name in enumerate(faults)
+        )
+        return cls(seed, place, tuple(WORKLOADS), steps, _SLOW, f"--everything {place} --seed {seed}")
+
+    @property
+    def forgetful(self) -> bool:
+        """Whether a server may forget what consumers have delivered."""
+        return any(FAULTS[step.fault].forgetful for step in self.steps)
