@@ -36,7 +36,7 @@ def details(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     steps = ", ".join(f"{step.fault} at {step.at:.1f} s for {step.seconds:.1f} s" for step in plan.steps)
     lines = [f"workloads: {', '.join(plan.workloads)}", f"faults: {steps or 'none'}"]
-    lines += outcome.findings
+    lines += [f"errors that calls raised: {_counts(outcome.errors)}", *outcome.findings]
     lines.append(f'repeat it: make chaos ARGS="{plan.arguments}"')
     return [textwrap.indent(line.rstrip(), "       ") for line in lines]
 

@@ -187,6 +187,6 @@ class Stage:
             self.record.ledger.acknowledge(payload)
 
     def refused(self, payloads: list[bytes], error: BaseException) -> None:
-        self.record.errors[f"{type(error).__name__} (refused)"] += 1
+        self.record.errors[f"refused: {error}"] += 1
         for payload in payloads:
             self.record.ledger.refuse(payload)
