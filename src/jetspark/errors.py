@@ -439,7 +439,7 @@ class InsufficientResources(APIError):
 
 
 class JetStreamUnavailable(APIError):
-    """There is no leader at the moment, as during an election, or too many servers are down."""
+    """There is no leader at the moment, as during an election, or too many servers are down or slow."""
 
     transient = True
     _hint = "Try again: an election takes seconds"
@@ -472,7 +472,7 @@ _ERR_CODES: dict[type[APIError], tuple[int, ...]] = {
     BatchPublishError: (10174, 10175, 10176, 10177, 10179, 10199, 10200, 10201, 10205, 10206, 10207, 10208),
     TooManyRequests: (10167, 10210, 10211),
     InsufficientResources: (10002, 10023, 10026, 10027, 10028, 10047),
-    JetStreamUnavailable: (10004, 10008, 10009, 10118, 10119, 10163, 10194, 10195),
+    JetStreamUnavailable: (10004, 10008, 10009, 10118, 10119, 10158, 10163, 10194, 10195),
     JetStreamNotEnabled: (10076,),
     JetStreamNotEnabledForAccount: (10035, 10039),
 }
@@ -493,6 +493,7 @@ _HINTS = {
     10098: "Use ack_policy='explicit' on a work-queue stream",
     10099: "A work-queue stream has one consumer per subject: give it a filter_subject",
     10100: "A work-queue stream has one consumer per subject: filters must not overlap",
+    10158: "A message with this id is being stored. Publish it again with the same id: that is safe",
     10166: "Update the stream with allow_msg_ttl=True",
     10168: "Only a stream created with allow_msg_counter=True counts",
     10174: "Update the stream with allow_atomic=True",

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
 
 import pytest
 
@@ -16,9 +17,11 @@ import jetspark
 from jetspark import BatchPublishError, Connection, ConsumerConfig, Event, JetStreamUnavailable, Timeout
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.atomic import AtomicBatch
+from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
 from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
+from jetspark.wire.headers import encode_headers
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import lose_acknowledgements, make_stream
@@ -400,6 +403,76 @@ async def test_the_question_whether_an_id_was_stored_is_answered_by_a_replicated
         ack = await JetStream(nc).publish("orders.new", b"1", msg_id="a1", expected_last_sequence=0)
         assert (ack.sequence, ack.duplicate) == (1, True)
         assert (await stream.info()).state.messages == 1
+
+
+class Way:
+    """One way to publish, through a proxy that counts how often the server was still storing the id."""
+
+    def __init__(self, proxy: TCPProxy, publishing: Coroutine[object, object, None]) -> None:
+        self.refusals = 0
+        self.done = asyncio.create_task(publishing)
+        proxy.server_to_client = self._count
+
+    def _count(self, data: bytes) -> bytes:
+        self.refusals += data.count(b"10158")
+        return data
+
+
+async def publish_one(js: JetStream) -> None:
+    await js.publish("orders.one", b"one", msg_id="one", timeout=0.3, retry_for=60.0)
+
+
+async def publish_many(js: JetStream) -> None:
+    async with js.publisher(timeout=60.0, ack_timeout=0.3) as pub:
+        for number in range(20):
+            pub.publish("orders.many", b"many-%d" % number)
+
+
+async def publish_in_bulk(js: JetStream) -> None:
+    publisher = BulkPublisher(js.api, 20, max_bytes=1_000_000, timeout=60.0)
+    publisher._window.ack_timeout = 0.3
+    ids = [f"bulk-{number}" for number in range(20)]
+    blocks = [encode_headers({"Nats-Msg-Id": each}) for each in ids]
+    await publisher.send(
+        [Outgoing("orders.bulk", each, block, each.encode()) for each, block in zip(ids, blocks, strict=True)]
+    )
+    await publisher.finish()
+
+
+async def publish_atomically(js: JetStream) -> None:
+    batch = js.atomic_batch(timeout=0.3, retry_for=60.0)
+    for number in range(3):
+        batch.add("orders.atomic", b"atomic-%d" % number, msg_id=f"atomic-{number}")
+    await commit(batch)
+
+
+async def test_what_slow_followers_are_still_storing_is_published_again_until_it_is_acknowledged(
+    cluster: Cluster, clustered: JetStream
+) -> None:
+    async with replicated(clustered, allow_atomic=True) as stream, contextlib.AsyncExitStack() as stack:
+        leader = await leader_of(stream, cluster)
+        followers = [member for member in cluster.servers if member is not leader]
+        ways = []
+        for publish in (publish_one, publish_many, publish_in_bulk, publish_atomically):
+            proxy = await stack.enter_async_context(TCPProxy(leader.port))
+            nc = await jetspark.connect(proxy.url, discover_servers=False)
+            await stack.enter_async_context(nc)
+            ways.append((publish, proxy, JetStream(nc)))
+        try:
+            for member in followers:
+                member.pause()
+            running = [Way(proxy, publish(js)) for publish, proxy, js in ways]
+            await eventually(
+                lambda: all(way.refusals > 1 or way.done.done() for way in running), "refusals of every way"
+            )
+        finally:
+            for member in followers:
+                member.resume()
+        await asyncio.gather(*(way.done for way in running))
+        assert all(way.refusals for way in running)
+        found = Counter([(await stream.get_message(number + 1)).data for number in range(44)])
+        assert set(found.values()) == {1}
+        assert (await stream.info()).state.messages == 44
 
 
 @pytest.fixture

@@ -326,7 +326,7 @@ def acknowledge(peer: Peer, request: PubFrame) -> None:
 
 
 @pytest.mark.parametrize("at", ["first", "last"])
-@pytest.mark.parametrize("how", ["503", "10008", "10176"])
+@pytest.mark.parametrize("how", ["503", "10008", "10158", "10176"])
 async def test_while_nobody_can_take_it_the_whole_batch_is_tried_again_under_another_id(
     at: str, how: str
 ) -> None:

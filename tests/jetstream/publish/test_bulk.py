@@ -12,6 +12,7 @@ from jetspark import ConnectionClosed, MaxPayloadError, PublishError, StreamFull
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
 from jetspark.server import Server
+from jetspark.wire import PubFrame
 from jetspark.wire.headers import encode_headers
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import ScriptedStream, came, lose_acknowledgements, make_stream, stored
@@ -256,6 +257,24 @@ async def test_a_closed_connection_is_told(scripted: tuple[ScriptedStream, JetSt
 
 
 # --- what passes
+
+
+async def test_messages_that_are_being_stored_already_are_published_again(
+    scripted: tuple[ScriptedStream, JetStream],
+) -> None:
+    stream, js = scripted
+
+    def answer(_: PubFrame) -> None:
+        if len(stream.received) <= 4:
+            stream.refuse(err_code=10158, code=409, text="duplicate message id is in process")
+        else:
+            stream.acknowledge()
+
+    stream.on_message = answer
+    publisher = bulk(js)
+    await send_all(publisher, many(range(1, 4)))
+    assert stream.data == [b"1", b"2", b"3", b"1", b"1", b"2", b"3"]
+    assert publisher.acked == 3
 
 
 async def test_lost_acknowledgements_and_cut_connections_lose_and_double_nothing(

@@ -287,7 +287,7 @@ async def test_while_nobody_answers_it_is_tried_again_under_the_same_id(
     assert stream.ids == ["a1", "a1", "a1"]
 
 
-@pytest.mark.parametrize("err_code", [10167, 10008, 10163])
+@pytest.mark.parametrize("err_code", [10167, 10008, 10163, 10158])
 async def test_a_server_that_has_too_much_to_do_is_asked_again(
     scripted: tuple[ScriptedStream, JetStream], err_code: int
 ) -> None:

@@ -92,7 +92,7 @@ async def test_while_nobody_answers_one_message_is_tried_until_somebody_does(
     assert pub.acked == 10
 
 
-@pytest.mark.parametrize("err_code", [10167, 10008])
+@pytest.mark.parametrize("err_code", [10167, 10008, 10158])
 async def test_a_server_that_has_too_much_to_do_is_asked_again(
     scripted: tuple[ScriptedStream, JetStream], err_code: int
 ) -> None:

@@ -27,9 +27,11 @@ _ASK_AGAIN: Final = 0.25
 
 
 def is_temporary_refusal(error: errors.Error) -> bool:
-    """Whether the message is not stored, and the next attempt may succeed: an election, a busy server.
+    """Whether this attempt stored nothing, and the next one may succeed: an election, a busy server.
 
-    The class decides, not the instance: a full stream answers with code 503 too, and stays full.
+    One of them says that an earlier attempt is still being stored, as while followers are slow: then a later
+    one is acknowledged as a duplicate. The class decides, not the instance: a full stream answers with code
+    503 too, and stays full.
     """
     return type(error).transient and not isinstance(error, errors.Timeout | errors.ConnectionLost)
 
