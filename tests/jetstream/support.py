@@ -10,7 +10,7 @@ from jetspark.jetstream.stream import Stream
 from jetspark.wire import encode
 from tests.support.proxy import TCPProxy
 
-__all__ = ["cut_at", "memory", "scripted_stream", "store_block"]
+__all__ = ["cut_at", "cut_at_answer", "memory", "scripted_stream", "store_block"]
 
 
 def memory(name: str, *subjects: str, **options: object) -> StreamConfig:
@@ -28,15 +28,23 @@ async def store_block(nc: Connection, subject: str, block: bytes) -> None:
 
 def cut_at(proxy: TCPProxy, text: bytes) -> None:
     """Cut the connection, once, instead of forwarding what a client sends with `text` in it."""
+    _cut(proxy, "client_to_server", text)
 
+
+def cut_at_answer(proxy: TCPProxy, text: bytes) -> None:
+    """Cut the connection, once, instead of forwarding what the server sends with `text` in it."""
+    _cut(proxy, "server_to_client", text)
+
+
+def _cut(proxy: TCPProxy, direction: str, text: bytes) -> None:
     def change(data: bytes) -> bytes | None:
         if text not in data:
             return data
-        proxy.client_to_server = None
+        setattr(proxy, direction, None)
         proxy.cut()
         return None
 
-    proxy.client_to_server = change
+    setattr(proxy, direction, change)
 
 
 def scripted_stream(nc: Connection, timeout: float = 5.0) -> Stream:

@@ -20,7 +20,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
 from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
-from tests.jetstream.support import cut_at, memory
+from tests.jetstream.support import cut_at, cut_at_answer, memory
 from tests.support.proxy import TCPProxy
 
 
@@ -87,18 +87,41 @@ async def test_creating_may_be_permitted_by_filter(subject: str) -> None:
                 await stream.create_consumer(ConsumerConfig(name="d"))
 
 
-async def test_creating_the_same_consumer_twice_gives_the_one_that_is_there(stream: Stream) -> None:
-    first = await stream.create_consumer(ConsumerConfig(durable_name="c"))
-    second = await stream.create_consumer(ConsumerConfig(durable_name="c"))
-    assert second.cached_info.created == first.cached_info.created
-
-
-async def test_creating_a_consumer_of_another_configuration_says_that_the_name_is_in_use(
-    stream: Stream,
+@pytest.mark.parametrize(
+    "config",
+    [
+        ConsumerConfig(durable_name="c"),
+        ConsumerConfig(name="c"),
+        ConsumerConfig(name="c", inactive_threshold=60.0),
+        ConsumerConfig(name="c", filter_subject="a.*", ack_policy="none", mem_storage=True, max_deliver=1),
+        ConsumerConfig(name="c", deliver_subject="to.me", idle_heartbeat=1.0),
+    ],
+    ids=["durable", "named", "threshold", "filtered", "push"],
+)
+async def test_creating_the_same_consumer_twice_gives_the_one_that_is_there(
+    stream: Stream, config: ConsumerConfig
 ) -> None:
-    await stream.create_consumer(ConsumerConfig(durable_name="c"))
+    first = await stream.create_consumer(config)
+    second = await stream.create_consumer(config)
+    assert second.cached_info.created == first.cached_info.created
+    assert second.config == first.config
+
+
+@pytest.mark.parametrize(
+    ("config", "change"),
+    [
+        (ConsumerConfig(durable_name="c"), {"max_deliver": 3}),
+        (ConsumerConfig(name="c"), {"max_deliver": 3}),
+        (ConsumerConfig(name="c"), {"inactive_threshold": 60.0}),
+    ],
+    ids=["durable", "named", "threshold"],
+)
+async def test_creating_a_consumer_of_another_configuration_says_that_the_name_is_in_use(
+    stream: Stream, config: ConsumerConfig, change: dict[str, object]
+) -> None:
+    await stream.create_consumer(config)
     with pytest.raises(ConsumerNameInUse, match="create_or_update_consumer") as caught:
-        await stream.create_consumer(ConsumerConfig(durable_name="c", max_deliver=3))
+        await stream.create_consumer(config.replace(**change))
     assert (caught.value.stream, caught.value.consumer) == ("A", "c")
 
 
@@ -120,6 +143,17 @@ async def test_creating_goes_on_when_the_connection_breaks(stream: Stream, proxy
             cut_at(proxy, b"CONSUMER.CREATE")
             assert (await js.create_consumer("A", config)).name == config.name
         assert proxy.accepted == 3
+
+
+@pytest.mark.parametrize("name", ["c", None], ids=["named", "unnamed"])
+async def test_a_consumer_whose_creation_was_not_answered_is_found_by_the_next_request(
+    stream: Stream, proxy: TCPProxy, name: str | None
+) -> None:
+    async with await jetspark.connect(proxy.url, reconnect_wait=0.01) as nc:
+        cut_at_answer(proxy, b"consumer_create_response")
+        consumer = await JetStream(nc).create_consumer("A", ConsumerConfig(name=name))
+        assert proxy.accepted == 2
+    assert [each async for each in stream.consumer_names()] == [consumer.name]
 
 
 # --- changing

@@ -25,8 +25,9 @@ from jetspark import (
 from jetspark.core.subscription import Subscription
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
-from tests.jetstream.support import memory
+from tests.jetstream.support import cut_at_answer, memory
 from tests.support.consuming import LONG, fill, make_stream, sequences
+from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
 
 
@@ -102,6 +103,26 @@ async def test_a_stream_that_is_not_there_is_an_error(js: JetStream, nc: Connect
     with pytest.raises(StreamNotFound):
         await js.subscribe("orders.new", stream="NOWHERE")
     assert listening(nc) == []
+
+
+@pytest.mark.parametrize("way", ["push", "ordered", "pull"])
+async def test_a_consumer_whose_creation_was_not_answered_is_found_after_the_reconnect(
+    js: JetStream, proxy: TCPProxy, way: str
+) -> None:
+    stream = await make_stream(js)
+    async with connect(proxy.url, reconnect_wait=0.01) as nc:
+        cut_at_answer(proxy, b"consumer_create_response")
+        if way == "pull":
+            pulling = await nc.jetstream().pull_subscribe("orders.>")
+            await fill(js, stream, 3)
+            found = sequences(await pulling.fetch(3, timeout=LONG))
+        else:
+            pushed = await nc.jetstream().subscribe("orders.>", ordered=way == "ordered")
+            await fill(js, stream, 3)
+            found = sequences([await pushed.next(LONG) for _ in range(3)])
+        assert found == [1, 2, 3]
+        assert proxy.accepted == 2
+        assert len(await names(js)) == 1
 
 
 # --- refused outright

@@ -8,12 +8,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import msgspec
 
 from jetspark.core.server_info import Feature
-from jetspark.errors import UsageError
+from jetspark.errors import ConsumerNameInUse, UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.model import requests
@@ -34,6 +34,10 @@ __all__ = [
     "stepdown",
     "unpin",
 ]
+
+
+#: What the server sets for a consumer without `durable_name` (JsDeleteWaitTimeDefault), in seconds.
+_INACTIVE_THRESHOLD: Final = 5.0
 
 
 class OrderedKeywords(TypedDict, total=False):
@@ -58,14 +62,27 @@ class OrderedKeywords(TypedDict, total=False):
 
 
 async def create_or_update(api: API, stream: str, config: ConsumerConfig, action: str) -> ConsumerInfo:
-    """`action` is `create`, `update`, or empty for either."""
+    """`action` is `create`, `update`, or empty for either. The same `create` twice is the same consumer."""
     name = config.durable_name or config.name
     if not name:
         if action == "update":
             raise UsageError("ConsumerConfig.name is missing: only a consumer with a name can be updated")
-        # Named by the client, so that the name is known even when the answer is lost.
+        # Named by the client, so that a request that is repeated finds the consumer of the first one.
         name = secrets.token_hex(8)
         config = msgspec.structs.replace(config, name=name)
+    try:
+        return await _create_or_update(api, stream, name, config, action)
+    except ConsumerNameInUse:
+        if action != "create" or config.durable_name or config.inactive_threshold:
+            raise
+    # The server adds a threshold to a consumer that it creates, and not to what it compares with that.
+    config = msgspec.structs.replace(config, inactive_threshold=_INACTIVE_THRESHOLD)
+    return await _create_or_update(api, stream, name, config, action)
+
+
+async def _create_or_update(
+    api: API, stream: str, name: str, config: ConsumerConfig, action: str
+) -> ConsumerInfo:
     request = requests.ConsumerCreateRequest(stream_name=stream, config=config, action=action)
     endpoint = endpoints.CONSUMER_CREATE
     if config.filter_subject and not config.filter_subjects:
