@@ -12,6 +12,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Messages
 from jetspark.jetstream.stream import Stream
+from jetspark.server import Server
 from tests.support.consuming import LONG, fill, listeners, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
@@ -340,8 +341,46 @@ async def test_delete_leaves_nothing_after_a_fetch(js: JetStream) -> None:
     ordered = await stream.ordered_consumer()
     assert sequences(await ordered.fetch(3)) == [1, 2, 3]
     await ordered.delete()
-    await no_consumers(stream)
+    assert await names(stream) == []
     assert sequences(await ordered.fetch(3)) == [4, 5, 6]
+
+
+@pytest.mark.parametrize("how", ["delete", "stop"])
+async def test_closing_right_after_it_leaves_nothing(js: JetStream, server: Server, how: str) -> None:
+    stream = await make_stream(js, 10)
+    nc = await connect(server.url)
+    ordered = await nc.jetstream().ordered_consumer(stream.name)
+    if how == "delete":
+        assert sequences(await ordered.fetch(3)) == [1, 2, 3]
+        await ordered.delete()
+    else:
+        async with ordered.messages() as messages:
+            assert await take(messages, 3) == [1, 2, 3]
+    await nc.close()
+    assert await names(stream) == []
+
+
+async def test_deleting_while_no_request_is_open_does_not_end_the_reading(js: JetStream) -> None:
+    stream = await make_stream(js, 10)
+    ordered = await stream.ordered_consumer()
+    async with ordered.messages(max_messages=3, threshold_messages=0) as messages:
+        await eventually(lambda: len(messages._buffer.frames) == 3, "a full buffer")
+        await ordered.delete()
+        assert await take(messages, 10) == list(range(1, 11))
+
+
+async def test_deleting_does_not_wait_for_a_server_that_is_away(js: JetStream, server: Server) -> None:
+    stream = await make_stream(js, 3)
+    async with await connect(server.url) as nc:
+        ordered = await nc.jetstream(timeout=0.3).ordered_consumer(stream.name)
+        assert sequences(await ordered.fetch(3)) == [1, 2, 3]
+        server.pause()
+        try:
+            async with asyncio.timeout(LONG):
+                await ordered.delete()
+        finally:
+            server.resume()
+        await no_consumers(stream)
 
 
 async def test_a_consumer_is_deleted_though_the_first_request_is_not_answered(

@@ -227,6 +227,17 @@ class Chain:
             self._later(self._delete(self.info.name))
             self.info = None
 
+    async def delete(self) -> None:
+        """Delete the current consumer, and wait for that as for an answer of the API; then go on without.
+
+        A reader continues with the next consumer.
+        """
+        self.drop()
+        if self.reader is not None:
+            self.restart()
+        if self._deletions:
+            await asyncio.wait(self._deletions, timeout=self._api.timeout)
+
     def end(self, reader: ChainReader) -> None:
         """`reader` has ended: the chain is free for another one."""
         self.woken.wake()

@@ -142,9 +142,13 @@ class OrderedConsumer:
         return Consuming(buffer, handler, concurrency=1)
 
     async def delete(self) -> None:
-        """Delete the current consumer on the server. The next read creates another one."""
+        """Delete the current consumer on the server. The next read creates another one.
+
+        Raises nothing: while the server does not answer, it is deleted in the background, or by the server
+        after `inactive_threshold`.
+        """
         self._target = None
-        self._chain.drop()
+        await self._chain.delete()
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
         """Fetch from the current consumer; after an error from the next one, if time is left."""
