@@ -46,5 +46,11 @@ def test_dead_letters_are_a_plain_iterator(server: Server) -> None:
         threading.Timer(0.1, lambda: consumer.fetch(1)[0].term("late")).start()
         assert next(following).reason == "late"
         following.close()  # type: ignore[attr-defined]
+        durable = js.dead_letters("S", "c", follow=True, durable="alerts")
+        assert [next(durable).sequence for _ in range(2)] == [1, 2]
+        assert js.consumer_info("ADVISORIES", "alerts").num_ack_pending == 1
+        durable.close()  # type: ignore[attr-defined]
+        # The second was not done: nothing was asked for after it.
+        assert next(js.dead_letters("S", "c", follow=True, durable="alerts")).sequence == 2
         assert len(list(js.dead_letters("S", "c"))) == 4
         assert [letter.sequence for letter in consumer.dead_letters()] == [1, 2, 3, 4]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
-from jetspark import Connection, MessageNotFound, StreamNotFound, UsageError
+import jetspark
+from jetspark import Connection, ConsumerMismatch, MessageNotFound, StreamNotFound, UsageError
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.dead_letters import DeadLetter
@@ -19,9 +23,11 @@ from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 from tests.jetstream.support import memory
-from tests.support.consuming import until
+from tests.support.consuming import Lossy, until
+from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
 
+LOOK_UP = re.compile(rb"PUB \$JS\.API\.STREAM\.MSG\.GET\.\S+ \S+ \d+\r\n([^\r\n]*)\r\n")
 CONFIG = ConsumerConfig(durable_name="c", max_deliver=2, ack_wait=0.1, backoff=[0.1])
 
 
@@ -62,6 +68,16 @@ async def captured(js: JetStream, subject: str, last: Advisory) -> None:
 async def read(js: JetStream, **options: object) -> list[DeadLetter]:
     letters = js.dead_letters("A", "c", **options)  # type: ignore[arg-type]
     return [letter async for letter in letters]
+
+
+def following(js: JetStream, **options: object) -> aclosing[AsyncGenerator[DeadLetter]]:
+    """A reader that is closed at the end."""
+    letters = js.dead_letters("A", "c", **{"follow": True, **options})  # type: ignore[arg-type]
+    return aclosing(cast("AsyncGenerator[DeadLetter]", letters))
+
+
+async def exists(stream: Stream, consumer: str) -> bool:
+    return consumer in [name async for name in stream.consumer_names()]
 
 
 def told(letter: DeadLetter) -> tuple[int, str, str | None, bytes | None]:
@@ -218,7 +234,104 @@ async def test_following_goes_on_after_the_server_was_restarted(server: Server, 
             assert told(await anext(letters))[3] == b"after"
 
 
+@pytest.mark.parametrize("follow", [True, False])
+async def test_a_message_whose_look_up_is_not_answered_for_long_is_looked_up_again(
+    js: JetStream, proxy: TCPProxy, follow: bool
+) -> None:
+    await js.create_advisory_stream()
+    await give_up(js, await make_consumer(js), b"poison")
+    proxy.client_to_server = lossy = Lossy(LOOK_UP, lose=1)
+    async with await jetspark.connect(proxy.url) as nc:
+        through = JetStream(nc, timeout=0.3)
+        async with following(through, follow=follow) as letters:
+            assert told(await anext(letters))[3] == b"poison"
+    assert len(lossy.lost) == 1
+
+
+# --- a position that lasts
+
+
+async def test_a_durable_follower_continues_after_what_was_done(js: JetStream) -> None:
+    advisories = await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    await give_up(js, consumer, b"one", b"two", b"three")
+    async with following(js, durable="alerts") as letters:
+        assert [told(await anext(letters))[3] for _ in range(2)] == [b"one", b"two"]
+    async with following(js, durable="alerts") as letters:
+        # The second was not done: nothing was asked for after it.
+        assert [told(await anext(letters))[3] for _ in range(2)] == [b"two", b"three"]
+        waiting = asyncio.ensure_future(anext(letters))
+        await give_up(js, consumer, b"four")
+        assert told(await waiting)[3] == b"four"
+    info = await js.consumer_info("ADVISORIES", "alerts")
+    assert info.ack_floor.consumer_seq > 0
+    assert [name async for name in advisories.consumer_names()] == ["alerts"]
+
+
+async def test_a_durable_follower_passes_over_what_is_no_advisory(js: JetStream) -> None:
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    await js.publish("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.A.c", b"not JSON")
+    await give_up(js, consumer, b"poison")
+    async with following(js, durable="alerts") as letters:
+        assert told(await anext(letters))[3] == b"poison"
+
+
+async def test_the_position_of_a_durable_follower_counts_and_not_the_time(js: JetStream) -> None:
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    await give_up(js, consumer, b"old")
+    since = datetime.now(UTC)
+    await give_up(js, consumer, b"new")
+    async with following(js, durable="alerts", since=since) as letters:
+        assert told(await anext(letters))[3] == b"new"
+    async with following(js, durable="alerts", since=datetime.now(UTC)) as letters:
+        assert told(await anext(letters))[3] == b"new"
+
+
+async def test_a_durable_follower_goes_on_after_the_server_was_restarted(
+    server: Server, js: JetStream
+) -> None:
+    await js.create_advisory_stream()
+    stream = await js.create_stream(StreamConfig(name="A", subjects=["a.*"]))
+    consumer = await stream.create_consumer(CONFIG)
+    await give_up(js, consumer, b"before")
+    async with following(js, durable="alerts") as letters:
+        assert told(await anext(letters))[3] == b"before"
+        waiting = asyncio.ensure_future(anext(letters))
+        await asyncio.to_thread(server.restart)
+        await give_up(js, consumer, b"after")
+        async with asyncio.timeout(60):
+            assert told(await waiting)[3] == b"after"
+
+
 # --- refusals
+
+
+async def test_a_durable_position_needs_follow_and_a_stream_that_captures_everything(js: JetStream) -> None:
+    await make_consumer(js)
+    with pytest.raises(UsageError, match="durable='alerts' needs follow=True"):
+        await read(js, durable="alerts")
+    with pytest.raises(UsageError, match="durable 'a b'"):
+        await read(js, durable="a b", follow=True)
+    await js.create_stream(memory("MAX", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"))
+    with pytest.raises(UsageError, match=r"MSG_TERMINATED.*create_advisory_stream\(\)"):
+        await read(js, durable="alerts", follow=True)
+
+
+async def test_a_durable_name_of_another_consumer_is_refused(js: JetStream) -> None:
+    advisories = await js.create_advisory_stream()
+    await make_consumer(js)
+    await advisories.create_consumer(ConsumerConfig(durable_name="alerts"))
+    with pytest.raises(ConsumerMismatch, match=r"it delivers every subject.*another name"):
+        await read(js, durable="alerts", follow=True)
+    async with following(js, durable="mine") as letters:
+        waiting = asyncio.ensure_future(anext(letters))
+        await until(lambda: exists(advisories, "mine"), "the position")
+        with pytest.raises(ConsumerMismatch, match=r"it delivers .*\.A\.c.*"):
+            await anext(js.dead_letters("A", "d", durable="mine", follow=True))
+        waiting.cancel()
+        await asyncio.wait([waiting])
 
 
 async def test_without_a_capturing_stream_the_past_is_not_known_and_the_error_says_what_to_do(

@@ -45,7 +45,7 @@ class Consumer(Fetching[aio.Consumer]):
     resume = calls(aio.Consumer.resume)
     reset = calls(aio.Consumer.reset)
     unpin = calls(aio.Consumer.unpin)
-    dead_letters = iterates(aio.Consumer.dead_letters)
+    dead_letters = iterates(aio.Consumer.dead_letters, ahead=0)
 
     # --- consuming
 

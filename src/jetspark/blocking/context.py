@@ -113,4 +113,4 @@ class JetStream(Twin[aio.JetStream]):
 
     advisories = makes(aio.JetStream.advisories, Advisories)
     create_advisory_stream = calls(aio.JetStream.create_advisory_stream, Stream)
-    dead_letters = iterates(aio.JetStream.dead_letters)
+    dead_letters = iterates(aio.JetStream.dead_letters, ahead=0)

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
-from jetspark.blocking.threads.supply import iterate
+from jetspark.blocking.threads.supply import READ_AHEAD, iterate
 
 if TYPE_CHECKING:
     from jetspark.blocking.threads.bridge import Bridge
@@ -82,12 +82,12 @@ def makes(
 
 
 def iterates(
-    method: Callable[Concatenate[A, P], AsyncIterator[T]],
+    method: Callable[Concatenate[A, P], AsyncIterator[T]], *, ahead: int = READ_AHEAD
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
-    """Read an asynchronous iterator as a plain one."""
+    """Read an asynchronous iterator as a plain one, up to `ahead` items ahead."""
 
     def read(self: Any, /, *args: Any, **kwargs: Any) -> Iterator[T]:
-        return iterate(self._bridge.portal, method(self._inner, *args, **kwargs))
+        return iterate(self._bridge.portal, method(self._inner, *args, **kwargs), ahead)
 
     return twin(method, read)
 

@@ -85,10 +85,12 @@ class Consumer:
         await consumers.unpin(self._api, self.stream_name, self.name, group)
 
     def dead_letters(
-        self, *, since: datetime | None = None, follow: bool = False
+        self, *, since: datetime | None = None, follow: bool = False, durable: str | None = None
     ) -> AsyncIterator[DeadLetter]:
         """The messages that it gave up; see `JetStream.dead_letters`."""
-        return dead_letters(self._api, self.stream_name, self.name, since=since, follow=follow)
+        return dead_letters(
+            self._api, self.stream_name, self.name, since=since, follow=follow, durable=durable
+        )
 
     # --- consuming
 

@@ -409,7 +409,13 @@ class JetStream:
         )
 
     def dead_letters(
-        self, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
+        self,
+        stream: str,
+        consumer: str,
+        *,
+        since: datetime | None = None,
+        follow: bool = False,
+        durable: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
         """The messages that a consumer gave up: delivered `max_deliver` times without success, or terminated.
 
@@ -417,6 +423,12 @@ class JetStream:
         beginning, and each is joined with the message, which stays in its stream. `follow` continues with
         future ones, which need no such stream. Each is returned once.
 
-        Without `follow`, raises `UsageError` if there is no such stream; `create_advisory_stream` makes it.
+        A follower that is started again with the same `durable` continues where the last one ended: a durable
+        consumer of this name, on the stream with the advisories, keeps the position. A dead letter is done
+        when the program asks for the next one; one that is not done is returned again. `since` then counts
+        for the first start only. Use a name for each consumer whose dead letters are followed.
+
+        Raises `UsageError` if there is no such stream, without `follow` and with `durable`;
+        `create_advisory_stream` makes it. Raises `ConsumerMismatch` if `durable` names another consumer.
         """
-        return dead_letters(self._api, stream, consumer, since=since, follow=follow)
+        return dead_letters(self._api, stream, consumer, since=since, follow=follow, durable=durable)

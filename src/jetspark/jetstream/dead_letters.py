@@ -8,27 +8,46 @@ loss. Other advisories arrive only while a client is subscribed to them.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from jetspark.errors import MessageNotFound, UsageError
+from jetspark.errors import ConsumerMismatch, ConsumerNotFound, Error, MessageNotFound, UsageError
 from jetspark.jetstream.advisories import Advisories, parse_or_report
 from jetspark.jetstream.api import API
-from jetspark.jetstream.manage import streams
+from jetspark.jetstream.manage import consumers, streams
+from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, MaxDeliveries, MessageTerminated
+from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy
+from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.requests import MsgGetRequest
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
+from jetspark.jetstream.pull.buffer import PullBuffer
+from jetspark.jetstream.pull.iterate import Messages
+from jetspark.jetstream.pull.options import PullOptions
+from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.read import direct
+from jetspark.jetstream.retry import OUTAGE, retry
+from jetspark.wire.subjects import check_name
 
 __all__ = ["DeadLetter", "dead_letters"]
 
-_Events: TypeAlias = AsyncGenerator[Advisory, None]
+
+class _Event(NamedTuple):
+    """An advisory, None for an invalid one, and the message that a stream captured it in."""
+
+    advisory: Advisory | None
+    message: JetStreamMsg | None
+
+
+_Events: TypeAlias = AsyncGenerator[_Event, None]
 
 _KINDS: Final = (MaxDeliveries, MessageTerminated)
 #: Letters that are remembered, so that none is returned twice: an advisory may be published again.
@@ -58,9 +77,51 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def dead_letters(
-    api: API, stream: str, consumer: str, *, since: datetime | None = None, follow: bool = False
+    api: API,
+    stream: str,
+    consumer: str,
+    *,
+    since: datetime | None = None,
+    follow: bool = False,
+    durable: str | None = None,
 ) -> AsyncIterator[DeadLetter]:
     """The messages that `consumer` gave up. Documented for users on `JetStream.dead_letters`."""
+    if durable is not None:
+        check_name(durable, "durable")
+        if not follow:
+            raise UsageError(f"durable={durable!r} needs follow=True")
+    info = await streams.info(api, stream)
+    sources = await _sources(api, stream, consumer, since=since, follow=follow, durable=durable)
+    retry_for = math.inf if follow else OUTAGE
+    seen: dict[tuple[int, str], None] = {}
+    async with aclosing(_merged(sources) if follow else _chained(sources)) as events:
+        async for event, message in events:
+            letter = _letter(event)
+            if letter is not None and (letter.sequence, letter.kind) not in seen:
+                seen[letter.sequence, letter.kind] = None
+                if len(seen) > _REMEMBERED:
+                    del seen[next(iter(seen))]
+                # An older one is about a deleted stream of the same name.
+                if letter.timestamp is None or letter.timestamp >= info.created:
+                    found = await retry(partial(_message, api, info.config, letter.sequence), retry_for)
+                    letter = msgspec.structs.replace(letter, message=found)
+                try:
+                    yield letter
+                except BaseException:
+                    if message is not None:
+                        with suppress(Error):  # Without the nak it is delivered again later.
+                            message.nak()
+                    raise
+            if message is not None:
+                # Otherwise it is delivered again, and skipped here.
+                with suppress(Error):
+                    await retry(partial(message.ack_sync, api.timeout), api.timeout)
+
+
+async def _sources(
+    api: API, stream: str, consumer: str, *, since: datetime | None, follow: bool, durable: str | None
+) -> list[_Events]:
+    """Where the advisories come from."""
     subjects = [
         subject
         for each in ADVISORIES.values()
@@ -68,30 +129,19 @@ async def dead_letters(
         for subject in each.subjects(stream, consumer)
     ]
     captured = await _captures(api, subjects)
-    if not captured and not follow:
+    heard_only = sorted(set(subjects).difference(*captured.values()))
+    if heard_only and (durable is not None or not (captured or follow)):
+        also = "" if durable is not None else ", or use follow=True"
         raise UsageError(
-            f"no stream captures the advisories about consumer {consumer} of stream {stream}",
-            hint="Create one with js.create_advisory_stream() for future messages, or use follow=True",
+            f"no stream captures {heard_only[0]}, advisories about consumer {consumer} of stream {stream}",
+            hint=f"Create one with js.create_advisory_stream() for future messages{also}",
         )
-    info = await streams.info(api, stream)
-    sources = [_stored(api, name, found, since, follow) for name, found in captured.items()]
-    heard_only = set(subjects).difference(*captured.values())
-    if follow and heard_only:
-        sources.append(_heard(api, sorted(heard_only)))
-    seen: dict[tuple[int, str], None] = {}
-    async with aclosing(_merged(sources) if follow else _chained(sources)) as events:
-        async for event in events:
-            letter = _letter(event)
-            if letter is None or (letter.sequence, letter.kind) in seen:
-                continue
-            seen[letter.sequence, letter.kind] = None
-            if len(seen) > _REMEMBERED:
-                del seen[next(iter(seen))]
-            if letter.timestamp is None or letter.timestamp >= info.created:
-                message = await _message(api, info.config, letter.sequence)
-                letter = msgspec.structs.replace(letter, message=message)
-            # An older one is about a deleted stream of the same name.
-            yield letter
+    if durable is not None:
+        return [_resumed(api, await _position(api, *each, durable, since)) for each in captured.items()]
+    if not follow:
+        return [_stored(api, *each, since) for each in captured.items()]
+    sources = [_followed(api, *each, since) for each in captured.items()]
+    return [*sources, _heard(api, heard_only)] if heard_only else sources
 
 
 async def _captures(api: API, subjects: Iterable[str]) -> dict[str, list[str]]:
@@ -103,31 +153,80 @@ async def _captures(api: API, subjects: Iterable[str]) -> dict[str, list[str]]:
     return captured
 
 
-async def _stored(
-    api: API, stream: str, subjects: list[str], since: datetime | None, follow: bool
-) -> _Events:
-    """Advisories that a stream captured, up to its end; or further, as it captures them."""
+def _parsed(api: API, message: JetStreamMsg) -> _Event:
+    return _Event(parse_or_report(api.connection, message.data), message)
+
+
+async def _stored(api: API, stream: str, subjects: list[str], since: datetime | None) -> _Events:
+    """Advisories that a stream captured, up to its end."""
     reader = OrderedConsumer(api, stream, filter_subjects=subjects, opt_start_time=since)
     try:
-        if follow:
-            async with reader.messages(max_messages=_BATCH) as messages:
-                async for message in messages:
-                    if event := parse_or_report(api.connection, message.data):
-                        yield event
-        else:
-            while batch := await reader.fetch_no_wait(_BATCH):
-                for message in batch:
-                    if event := parse_or_report(api.connection, message.data):
-                        yield event
+        while batch := await retry(partial(reader.fetch_no_wait, _BATCH)):
+            for message in batch:
+                yield _parsed(api, message)
     finally:
         await reader.delete()
+
+
+async def _followed(api: API, stream: str, subjects: list[str], since: datetime | None) -> _Events:
+    """Advisories that a stream captured, and further ones as it captures them."""
+    reader = OrderedConsumer(api, stream, filter_subjects=subjects, opt_start_time=since)
+    try:
+        async with reader.messages(max_messages=_BATCH) as messages:
+            async for message in messages:
+                yield _parsed(api, message)
+    finally:
+        await reader.delete()
+
+
+async def _position(
+    api: API, stream: str, subjects: list[str], durable: str, since: datetime | None
+) -> ConsumerInfo:
+    """The durable consumer that keeps the position of a follower, created at `since` if it does not exist.
+
+    Raises `ConsumerMismatch` when there is another consumer of this name.
+    """
+    try:
+        info = await consumers.info(api, stream, durable)
+    except ConsumerNotFound:
+        info = await consumers.create(
+            api,
+            stream,
+            ConsumerConfig(
+                durable_name=durable,
+                deliver_policy=DeliverPolicy.ALL if since is None else DeliverPolicy.BY_START_TIME,
+                opt_start_time=since,
+                filter_subject=subjects[0] if len(subjects) == 1 else None,
+                filter_subjects=subjects if len(subjects) > 1 else [],
+                # One after the other: an advisory that waits for its turn is not delivered again.
+                max_ack_pending=1,
+            ),
+        )
+    config = info.config
+    filters = sorted([*config.filter_subjects, *([config.filter_subject] if config.filter_subject else [])])
+    if config.is_push or config.ack_policy != AckPolicy.EXPLICIT or filters != sorted(subjects):
+        raise ConsumerMismatch(
+            f"consumer {durable} of stream {stream} is not the position of these dead letters: "
+            f"it delivers {', '.join(filters) or 'every subject'}",
+            differences={"filter_subjects": (sorted(subjects), filters)},
+            hint="Use another name for durable, one for each consumer whose dead letters are read",
+        )
+    return info
+
+
+async def _resumed(api: API, position: ConsumerInfo) -> _Events:
+    """Advisories that a durable consumer delivers: those that were not acknowledged, then further ones."""
+    target = PullTarget.of(api, position.stream_name, position.name, AckPolicy.EXPLICIT)
+    async with Messages(PullBuffer(target, PullOptions(max_messages=1))) as messages:
+        async for message in messages:
+            yield _parsed(api, message)
 
 
 async def _heard(api: API, subjects: list[str]) -> _Events:
     """Advisories as they are published."""
     async with Advisories(api.connection, subjects) as events:
         async for event in events:
-            yield event
+            yield _Event(event, None)
 
 
 async def _chained(sources: list[_Events]) -> _Events:
@@ -159,7 +258,7 @@ async def _merged(sources: list[_Events]) -> _Events:
             await source.aclose()
 
 
-def _letter(event: Advisory) -> DeadLetter | None:
+def _letter(event: Advisory | None) -> DeadLetter | None:
     if not isinstance(event, _KINDS):
         return None
     return DeadLetter(

@@ -165,16 +165,25 @@ class TestDeadLetters:
         assert "give either sequences or --all" in cli.fails("dead-letters", "replay", "WQ", "WORK", code=2)
         assert "has no dead letter 2, 9" in cli.fails("dead-letters", "replay", "WQ", "WORK", 9, 2, 1, code=4)
 
-    def test_follow_goes_on_with_those_to_come(
+    def test_follow_goes_on_with_those_to_come_and_from_a_durable_position_where_it_ended(
         self, cli: Cli, process: Callable[..., Process], server: Server
     ) -> None:
-        running = process(
-            "dead-letters", "ls", "WQ", "WORK", "--follow", "--json", env={"NATS_URL": server.url}
-        )
+        command = ("dead-letters", "ls", "WQ", "WORK", "--follow", "--durable", "watcher", "--json")
+        running = process(*command, env={"NATS_URL": server.url})
         assert {running.line().split('"sequence": ')[1][0] for _ in range(2)} == {"1", "3"}
         cli("pub", "workq.jobs", "more")
         cli("consumer", "next", "WQ", "WORK", "--term")
         assert '"sequence": 4' in running.line()
+        wait_until(
+            lambda: cli.json("consumer", "info", "ADVISORIES", "watcher")["num_ack_pending"] == 0,
+            "the acknowledgement",
+        )
+        running.kill()
+        cli("pub", "workq.jobs", "more")
+        cli("consumer", "next", "WQ", "WORK", "--term")
+        running = process(*command, env={"NATS_URL": server.url})
+        assert '"sequence": 5' in running.line()
+        assert "--durable needs --follow" in cli.fails(*command[:4], "--durable", "watcher", code=2)
 
 
 def test_without_a_stream_of_advisories_the_way_out_is_a_command(

@@ -15,12 +15,12 @@ from typing import Any, Final, Generic, TypeVar
 from jetspark.blocking.threads.portal import Portal
 from jetspark.core.signal import Signal
 
-__all__ = ["Supply", "iterate"]
+__all__ = ["READ_AHEAD", "Supply", "iterate"]
 
 T = TypeVar("T")
 
-#: How many items of an asynchronous iterator are read ahead.
-_AHEAD: Final = 512
+#: How many items of an asynchronous iterator are read ahead by default.
+READ_AHEAD: Final = 512
 
 
 class Supply(Generic[T]):
@@ -109,12 +109,14 @@ class _Ahead(Generic[T]):
         self._items = items
         self._ahead = ahead
         self._ready: list[T] = []
+        self._asked = False
         self._changed = Signal()
         self._task: asyncio.Task[None] | None = None
-        self._closed = False
 
     async def take(self) -> list[T]:
         """Return the items read, at least one; none at the end. Raises what the iterator raises."""
+        self._asked = not self._ready
+        self._changed.wake()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._read())
         while not self._ready and not self._task.done():
@@ -133,8 +135,9 @@ class _Ahead(Generic[T]):
         try:
             async for item in self._items:
                 self._ready.append(item)
+                self._asked = False
                 self._changed.wake()
-                while len(self._ready) >= self._ahead:
+                while len(self._ready) >= self._ahead and not self._asked:
                     await self._changed.wait(None)
         finally:
             close = getattr(self._items, "aclose", None)
@@ -143,8 +146,11 @@ class _Ahead(Generic[T]):
             asyncio.get_running_loop().call_soon(self._changed.wake)  # After the task is done.
 
 
-def iterate(portal: Portal, items: AsyncIterator[T], ahead: int = _AHEAD) -> Iterator[T]:
-    """Read an asynchronous iterator as a plain one, up to `ahead` items ahead. Leaving it early closes it."""
+def iterate(portal: Portal, items: AsyncIterator[T], ahead: int = READ_AHEAD) -> Iterator[T]:
+    """Read an asynchronous iterator as a plain one, up to `ahead` items ahead. Leaving it early closes it.
+
+    With 0, the next item is read when the thread asks for it: until then, the last one is not done.
+    """
     reading = _Ahead(items, ahead)
     try:
         while taken := portal.run(reading.take()):

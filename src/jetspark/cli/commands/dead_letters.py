@@ -34,7 +34,7 @@ REPLAYED_FROM: Final = "Jetspark-Replayed-From"
     examples="""
     jetspark dead-letters ls WQ WORK
     jetspark dead-letters ls WQ WORK --since 1h --json
-    jetspark dead-letters ls WQ WORK --follow
+    jetspark dead-letters ls WQ WORK --follow --durable watcher
     """,
 )
 async def ls(
@@ -46,11 +46,17 @@ async def ls(
         datetime | None, moment_option("--since", help="Only messages given up since this time.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep listing new ones, one per line.")] = False,
+    durable: Annotated[
+        str | None,
+        option("--durable", metavar="NAME", help="With --follow: continue where the last run ended."),
+    ] = None,
 ) -> None:
     """List the messages that a consumer gave up."""
+    if durable is not None and not follow:
+        raise Failure("--durable needs --follow", code=Exit.USAGE)
     async with run.jetstream() as js:
         await js.consumer_info(stream, consumer)
-        found = js.dead_letters(stream, consumer, since=since, follow=follow)
+        found = js.dead_letters(stream, consumer, since=since, follow=follow, durable=durable)
         if follow:
             async for letter in found:
                 if run.out.json:
