@@ -47,15 +47,28 @@ async def test_the_oldest_messages_are_kept(nc: Connection, subject: str) -> Non
 
 
 async def test_bytes_beyond_the_limit_are_dropped(nc: Connection, subject: str) -> None:
-    subscription = await nc.subscribe(subject, pending_bytes_limit=1000)
+    limit = 10 * (len(subject) + 100)
+    subscription = await nc.subscribe(subject, pending_bytes_limit=limit)
     await publish_many(nc, subject, 25, bytes(100))
-    assert (subscription.pending_msgs, subscription.pending_bytes, subscription.dropped) == (10, 1000, 15)
+    assert (subscription.pending_msgs, subscription.pending_bytes, subscription.dropped) == (10, limit, 15)
+    await read_all(subscription)
+    assert subscription.pending_bytes == 0
+
+
+async def test_headers_and_subjects_count_for_the_limit(nc: Connection, subject: str) -> None:
+    subscription = await nc.subscribe(f"{subject}.>", pending_bytes_limit=50_000)
+    for number in range(20):
+        nc.publish(f"{subject}.{'x' * 1000}", reply="r" * 1000, headers={"k": "v" * (number * 1000)})
+    await nc.flush()
+    assert 0 < subscription.pending_msgs < 10
+    assert subscription.pending_bytes <= 50_000
+    assert subscription.dropped == 20 - subscription.pending_msgs
     await read_all(subscription)
     assert subscription.pending_bytes == 0
 
 
 async def test_a_message_larger_than_the_limit_is_dropped_alone(nc: Connection, subject: str) -> None:
-    subscription = await nc.subscribe(subject, pending_bytes_limit=100)
+    subscription = await nc.subscribe(subject, pending_bytes_limit=len(subject) + 100)
     nc.publish(subject, bytes(101))
     await nc.flush()
     nc.publish(subject, bytes(100))
@@ -67,6 +80,8 @@ async def test_a_message_larger_than_the_limit_is_dropped_alone(nc: Connection, 
 async def test_it_is_told_once_until_the_reader_has_caught_up(
     shared_server: Server, subject: str, watch: Watch, limit: dict[str, int]
 ) -> None:
+    if "pending_bytes_limit" in limit:
+        limit = {"pending_bytes_limit": 10 * (len(subject) + 100)}
     async with connect(shared_server.url, **watch.listeners) as nc:
         subscription = await nc.subscribe(subject, **limit)
         for _ in range(20):

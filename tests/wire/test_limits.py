@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -190,6 +191,26 @@ def test_no_input_makes_the_parser_keep_more_than_one_frame(endless: bytes) -> N
         assert parser.buffered <= 100 + 2 + 1000 + 2
     else:
         pytest.fail("the input was accepted without an end")
+
+
+@pytest.mark.parametrize("kind", [Parser, python.Parser], ids=["used", "python"])
+def test_a_frame_that_trickles_in_needs_little_more_memory_than_its_bytes(kind: type[Parser]) -> None:
+    size = 100_000
+    parser = kind()
+    parser.feed(b"MSG a 1 %d\r\n" % size)
+    tracemalloc.start()
+    try:
+        for _ in range(size // 2):
+            parser.feed(bytes(bytearray(b"xy")))  # A new object each time, as from a socket.
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert parser.buffered == len(b"MSG a 1 %d\r\n" % size) + size
+    assert kept < 1.5 * size
+    assert peak < 2 * size
+    (frame,) = parser.feed(b"\r\n")
+    assert isinstance(frame, frames.MsgFrame | MsgFrame)
+    assert frame.data == b"xy" * (size // 2)
 
 
 def test_nothing_is_kept_once_a_frame_is_complete() -> None:

@@ -84,7 +84,7 @@ class Subscription(Twin[aio.Subscription]):
 
     @property
     def pending_bytes(self) -> int:
-        return self._inner.pending_bytes + sum(len(message.data) for message in self._supply.waiting)
+        return self._inner.pending_bytes + sum(message._frame.size for message in self._supply.waiting)
 
     @property
     def received(self) -> int:

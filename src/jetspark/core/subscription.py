@@ -18,7 +18,7 @@ from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import Error, SlowConsumer, SubscriptionClosed, Timeout, UsageError
-from jetspark.wire import MsgFrame, payload_size
+from jetspark.wire import MsgFrame, total_size
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -92,7 +92,7 @@ class Subscription(Receiver):
 
     @property
     def pending_bytes(self) -> int:
-        """The size of their payloads."""
+        """Their size: subjects, replies, headers and payloads."""
         return self._pending_bytes
 
     @property
@@ -158,12 +158,12 @@ class Subscription(Receiver):
             if not await self._arrived.wait(wait) and not self._pending:
                 return []
         frames = [self._pending.popleft() for _ in range(min(limit, len(self._pending)))]
-        self._pending_bytes -= payload_size(frames)
+        self._pending_bytes -= total_size(frames)
         return frames
 
     def _take(self) -> Msg:
         frame = self._pending.popleft()
-        self._pending_bytes -= len(frame.data)
+        self._pending_bytes -= frame.size
         return Msg(frame, self._connection)
 
     def _discard(self) -> None:
@@ -215,7 +215,7 @@ class Subscription(Receiver):
             del frames[len(frames) - (self._received - self._max_msgs) :]
             self._connection.session.forget(self)
             self._closed = True
-        size = payload_size(frames)
+        size = total_size(frames)
         if (
             len(self._pending) + len(frames) > self._pending_msgs_limit
             or self._pending_bytes + size > self._pending_bytes_limit
@@ -249,9 +249,9 @@ class Subscription(Receiver):
         fitting: list[MsgFrame] = []
         size = 0
         for frame in frames[: max(room, 0)]:
-            if size + len(frame.data) > space:
+            if size + frame.size > space:
                 break
-            size += len(frame.data)
+            size += frame.size
             fitting.append(frame)
         self._dropped += len(frames) - len(fitting)
         if not self._slow:

@@ -16,7 +16,7 @@ from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.buffer import OnError, PullBuffer
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages, check_concurrency
-from jetspark.jetstream.pull.options import PullKeywords, PullOptions
+from jetspark.jetstream.pull.options import MOST_BYTES, PullKeywords, PullOptions
 from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Consumer:
         """An endless iterator over a buffer that refills itself. Enter it with `async with`.
 
         Args:
-            max_messages: How many messages are buffered at most (500).
+            max_messages: How many messages are buffered at most (500); large ones only up to 128 MiB.
             max_bytes: The limit in bytes instead.
             expires: Seconds that one pull request lives, at least 1 (30).
             idle_heartbeat: Seconds of silence after which the server sends a heartbeat, from 0.5 to 30 (half
@@ -185,7 +185,8 @@ class Consumer:
 
     def _pull_buffer(self, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
         options["group"] = self._group(options.get("group"))
-        return PullBuffer(self._target(), PullOptions(**options), on_error)
+        bounds_bytes = not 0 < (self.config.max_bytes or 0) < MOST_BYTES
+        return PullBuffer(self._target(), PullOptions(**options, bounds_bytes=bounds_bytes), on_error)
 
     def _group(self, group: str | None) -> str | None:
         """The group to pull in: the given one, or the only one of the consumer."""

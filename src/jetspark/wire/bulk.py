@@ -20,7 +20,6 @@ __all__ = [
     "any_status",
     "arrow_columns",
     "by_subscription",
-    "payload_size",
     "pub_acks",
     "replies_start_with",
     "total_size",
@@ -49,11 +48,6 @@ def by_subscription(frames: list[AnyFrame]) -> list[tuple[bytes | None, list[Any
 def any_status(frames: list[MsgFrame]) -> bool:
     """Whether one of them may be a status: a header and no payload."""
     return any(not frame.data and frame.header for frame in frames)
-
-
-def payload_size(frames: list[MsgFrame]) -> int:
-    """The bytes of their payloads."""
-    return sum([len(frame.data) for frame in frames])
 
 
 def total_size(frames: list[MsgFrame]) -> int:

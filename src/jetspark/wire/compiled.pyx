@@ -38,7 +38,6 @@ __all__ = [
     "by_subscription",
     "hpub",
     "hpub_numbered",
-    "payload_size",
     "pub",
     "pub_acks",
     "replies_start_with",
@@ -52,6 +51,8 @@ cdef enum:
     _LARGE = 4096
     #: Most digits of a size that are read; more are no number.
     _DIGITS = 18
+    #: Received pieces are joined until they have this many bytes.
+    _PIECE = 16384
 
 
 # --- messages
@@ -78,7 +79,7 @@ cdef class _Chunk:
         while self.last != NULL:
             frame = <MsgFrame>self.last
             own = PyBytes_FromStringAndSize_raw(
-                PyBytes_AS_STRING(frame.source) + frame.start, frame.size
+                PyBytes_AS_STRING(frame.source) + frame.start, frame.span
             )
             if own == NULL:
                 PyErr_Clear()
@@ -102,7 +103,7 @@ cdef class MsgFrame:
     # The bytes that hold the message, from `start` on; all other positions count from there.
     cdef bytes source
     cdef Py_ssize_t start
-    cdef uint32_t size
+    cdef uint32_t span
     cdef uint32_t subject_at, subject_size, reply_at, reply_size, header_at, header_size, data_size
     # None when the message has bytes of its own.
     cdef _Chunk chunk
@@ -115,7 +116,7 @@ cdef class MsgFrame:
                  bytes header not None, bytes data not None):
         self.sid = sid
         self.source = subject + reply + header + data
-        self.size = <uint32_t>PyBytes_GET_SIZE(self.source)
+        self.span = <uint32_t>PyBytes_GET_SIZE(self.source)
         self.subject_size = <uint32_t>PyBytes_GET_SIZE(subject)
         self.reply_at = self.subject_size
         self.reply_size = <uint32_t>PyBytes_GET_SIZE(reply)
@@ -135,7 +136,7 @@ cdef class MsgFrame:
         if chunk.last != NULL:
             (<MsgFrame>chunk.last).after = <PyObject*>self
         chunk.last = <PyObject*>self
-        chunk.alive += self.size
+        chunk.alive += self.span
 
     cdef inline void leave(self) noexcept:
         if self.after != NULL:
@@ -145,7 +146,7 @@ cdef class MsgFrame:
         if self.before != NULL:
             (<MsgFrame>self.before).after = self.after
         self.before = self.after = NULL
-        self.chunk.alive -= self.size
+        self.chunk.alive -= self.span
 
     cdef inline const char* at(self, uint32_t position) noexcept:
         return PyBytes_AS_STRING(self.source) + self.start + position
@@ -172,6 +173,13 @@ cdef class MsgFrame:
         if self.large is None:
             self.large = PyBytes_FromStringAndSize(self.at(self.data_at()), self.data_size)
         return self.large
+
+    @property
+    def size(self):
+        return self.bytes_held()
+
+    cdef inline Py_ssize_t bytes_held(self) noexcept:
+        return <Py_ssize_t>self.subject_size + self.reply_size + self.header_size + self.data_size
 
     def __eq__(self, other):
         if type(other) is not MsgFrame:
@@ -225,8 +233,12 @@ cdef class Parser:
         """Parse received bytes and return the frames that they complete."""
         if self.error is not None:
             raise self.error
-        if self._chunks:
-            self._chunks.append(data)
+        cdef Py_ssize_t last = PyList_GET_SIZE(self._chunks) - 1
+        if last >= 0:
+            if PyBytes_GET_SIZE(self._chunks[last]) < _PIECE:
+                self._chunks[last] += data
+            else:
+                self._chunks.append(data)
             self._have += PyBytes_GET_SIZE(data)
             if self._have < self._need:
                 return []
@@ -312,7 +324,7 @@ cdef class Parser:
                 frame.sid = self._sid_at(base + fields[2], fields[3] - 1 - fields[2])
                 frame.source = data
                 frame.start = pos
-                frame.size = <uint32_t>(stop - pos)
+                frame.span = <uint32_t>(stop - pos)
                 frame.subject_at = <uint32_t>(fields[1] - pos)
                 frame.subject_size = <uint32_t>(fields[2] - 1 - fields[1])
                 if last == 4:
@@ -582,21 +594,11 @@ def any_status(list frames not None):
     return False
 
 
-def payload_size(list frames not None):
-    """The bytes of their payloads."""
-    cdef Py_ssize_t at, size = 0
-    for at in range(PyList_GET_SIZE(frames)):
-        size += (<MsgFrame?>PyList_GET_ITEM(frames, at)).data_size
-    return size
-
-
 def total_size(list frames not None):
     """Their size as the server counts it: subjects, replies, headers and payloads."""
     cdef Py_ssize_t at, size = 0
-    cdef MsgFrame frame
     for at in range(PyList_GET_SIZE(frames)):
-        frame = <MsgFrame?>PyList_GET_ITEM(frames, at)
-        size += frame.subject_size + frame.reply_size + frame.header_size + frame.data_size
+        size += (<MsgFrame?>PyList_GET_ITEM(frames, at)).bytes_held()
     return size
 
 

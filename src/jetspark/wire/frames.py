@@ -45,6 +45,11 @@ class MsgFrame(msgspec.Struct, gc=False):
     header: bytes
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """The bytes of its subject, reply, header and payload: what the server counts, and what is held."""
+        return len(self.subject) + len(self.reply) + len(self.header) + len(self.data)
+
 
 class PubFrame(Frame, frozen=True):
     """PUB and HPUB. `reply` and `header` are empty when absent."""

@@ -29,6 +29,9 @@ MAX_PAYLOAD: Final = 64 * 1024 * 1024
 _MAX_SIZES: Final = 4096
 #: Most digits of a size. The largest size has 8.
 _DIGITS: Final = 18
+#: Received pieces are joined until they have this many bytes: an object for each of a few bytes would need
+#: fifty times their memory.
+_PIECE: Final = 16 * 1024
 
 
 class Parser:
@@ -60,8 +63,8 @@ class Parser:
         self._max_control_line = max_control_line
         self._max_payload = max_payload
         self._sizes: dict[bytes, int] = {}
-        # An unfinished frame, in the pieces received: joined only when `_need` bytes are there, so
-        # that a large payload in many reads is copied once and not once per read.
+        # An unfinished frame, in the pieces received. Large ones are joined only when `_need` bytes are
+        # there, so that a large payload in many reads is copied once and not once per read.
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = 0
@@ -82,7 +85,10 @@ class Parser:
         if self.error is not None:
             raise self.error
         if self._chunks:
-            self._chunks.append(data)
+            if len(self._chunks[-1]) < _PIECE:
+                self._chunks[-1] += data
+            else:
+                self._chunks.append(data)
             self._have += len(data)
             if self._have < self._need:
                 return []

@@ -21,6 +21,7 @@ from jetspark import (
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.pull import options
 from jetspark.jetstream.pull.iterate import Messages
 from tests.support.consuming import (
     LONG,
@@ -137,6 +138,31 @@ async def test_a_message_that_is_larger_than_the_limit_is_reported_and_comes_wit
             assert sequences(await take(messages, 1)) == [3]
 
 
+@pytest.mark.parametrize("max_messages", [4, 500])
+async def test_large_messages_fill_the_buffer_with_fewer(
+    js: JetStream, monkeypatch: pytest.MonkeyPatch, max_messages: int
+) -> None:
+    monkeypatch.setattr(options, "MOST_BYTES", 20_000)
+    stream = await make_stream(js, 3)
+    for size in [*[5000] * 20, 15_000, 0]:
+        await js.publish("orders.new", bytes(size))
+    consumer = await stream.create_consumer(ConsumerConfig(name="worker"))
+    errors: list[Exception] = []
+    held: list[int] = []
+    async with consumer.messages(max_messages=max_messages, on_error=errors.append) as messages:
+        for _ in range(25):
+            held.append(sum(frame.size for frame in messages._buffer.frames))
+            await take(messages, 1)
+    assert 0 < max(held) < 40_000
+    assert not errors
+
+
+async def test_a_consumer_with_a_smaller_limit_for_requests_is_read_without_one(js: JetStream) -> None:
+    consumer = await make_consumer(js, 10, max_bytes=1000)
+    async with consumer.messages() as messages:
+        assert sequences(await take(messages, 10)) == list(range(1, 11))
+
+
 async def test_messages_that_are_stored_meanwhile_come_too(js: JetStream) -> None:
     stream = await make_stream(js)
     consumer = await stream.create_consumer(ConsumerConfig(name="worker"))
@@ -200,7 +226,12 @@ async def test_requests_fill_the_buffer_up_to_the_limit(js: JetStream, proxy: TC
             await take(messages, 6)
             await nc.flush()
     first, second, *_ = pull_requests(seen)
-    assert first == {"batch": 10, "expires": 8 * 10**9, "idle_heartbeat": 4 * 10**9}
+    assert first == {
+        "batch": 10,
+        "max_bytes": options.MOST_BYTES,
+        "expires": 8 * 10**9,
+        "idle_heartbeat": 4 * 10**9,
+    }
     assert second["batch"] == 6
 
 

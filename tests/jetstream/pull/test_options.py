@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark import UsageError
-from jetspark.jetstream.pull.options import PullOptions, default_heartbeat
+from jetspark.jetstream.pull.options import MOST_BYTES, PullOptions, default_heartbeat
 from jetspark.jetstream.pull.request import fetch_request
 
 SECOND = 1_000_000_000
@@ -27,6 +27,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert options.heartbeat == 15
     assert options.request(500, None).to_wire() == {
         "batch": 500,
+        "max_bytes": 128 * 1024 * 1024,
         "expires": 30 * SECOND,
         "idle_heartbeat": 15 * SECOND,
     }
@@ -39,8 +40,14 @@ def test_bytes_ask_for_a_million_messages_so_that_more_than_one_comes() -> None:
     assert (request.batch, request.max_bytes) == (1_000_000, 1000)
 
 
-def test_messages_ask_for_no_bytes() -> None:
-    request = PullOptions(max_messages=7).request(3, None)
+@pytest.mark.parametrize(("asked", "share"), [(8, MOST_BYTES), (2, MOST_BYTES // 4)])
+def test_messages_ask_for_their_share_of_the_bytes_too(asked: int, share: int) -> None:
+    request = PullOptions(max_messages=8).request(asked, None)
+    assert (request.batch, request.max_bytes) == (asked, share)
+
+
+def test_messages_ask_for_no_bytes_if_the_consumer_takes_no_such_requests() -> None:
+    request = PullOptions(max_messages=7, bounds_bytes=False).request(3, None)
     assert (request.batch, request.max_bytes) == (3, None)
 
 

@@ -19,7 +19,7 @@ from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.gaps import Gap
 from jetspark.jetstream.push.options import PushOptions
 from jetspark.jetstream.push.subscription import PushSubscription
-from jetspark.wire import MsgFrame
+from jetspark.wire import MsgFrame, total_size
 
 __all__ = ["OrderedSubscription"]
 
@@ -65,11 +65,11 @@ class OrderedSubscription(PushSubscription):
         """What the queue may hold. The rest is requested again instead of being dropped."""
         room = self._pending_msgs_limit - len(self._pending)
         space = self._pending_bytes_limit - self._pending_bytes
-        if len(frames) <= room and sum(len(frame.data) for frame in frames) <= space:
+        if len(frames) <= room and total_size(frames) <= space:
             return frames
         fitting: list[MsgFrame] = []
         for frame in frames[:room]:
-            space -= len(frame.data)
+            space -= frame.size
             if space < 0 and (fitting or self._pending):
                 break  # A single message larger than the limit is taken all the same.
             fitting.append(frame)
@@ -77,7 +77,7 @@ class OrderedSubscription(PushSubscription):
 
     def _shorten(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], int]:
         """A single message larger than the limit: nothing is dropped."""
-        return frames, sum(len(frame.data) for frame in frames)
+        return frames, total_size(frames)
 
     def _report_gap(self, gap: Gap) -> None:
         """Repair the gap that a heartbeat revealed, instead of reporting it."""

@@ -20,7 +20,7 @@ from jetspark.jetstream.message.status import OnConsume, Status, classify, is_st
 from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Accounting
 from jetspark.jetstream.pull.options import PullOptions
-from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, size_of
+from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token
 from jetspark.wire import MsgFrame, any_status, total_size
 from jetspark.wire.headers import Headers
 
@@ -108,7 +108,7 @@ class PullBuffer(PullReceiver):
         """The next message, when `frames` has one: `next` without the await."""
         frames = self.frames
         frame = frames.popleft()
-        self._taken += size_of(frame) if self._by_bytes else 1
+        self._taken += frame.size if self._by_bytes else 1
         if self._taken >= self._step or not frames:
             self._count_taken()
         return JetStreamMsg(frame, self._connection, self._settled)
@@ -138,7 +138,7 @@ class PullBuffer(PullReceiver):
             self._lent = self._accounting.buffered
         while self.frames and self._lent < room:
             frame = self.frames.popleft()
-            self._lent += size_of(frame) if self._by_bytes else 1
+            self._lent += frame.size if self._by_bytes else 1
             frames.append(frame)
         return frames
 
@@ -324,14 +324,14 @@ class PullBuffer(PullReceiver):
 
     def _on_too_large(self, left: int | None) -> None:
         """The next message did not fit: ask with the whole limit when nothing else is pending."""
-        if left is not None and left < self.options.limit:
+        if left is not None and left < self.options.most_bytes:
             self._cramped = True
             self._accounting.limit = self.options.limit
             self._ask()
             return
         self.notify(
             ExceededLimit(
-                f"the next message is larger than max_bytes={self.options.max_bytes}",
+                f"the next message is larger than max_bytes={self.options.most_bytes}",
                 status=409,
                 description="Message Size Exceeds MaxBytes",
                 hint="Raise max_bytes",

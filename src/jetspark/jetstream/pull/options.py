@@ -10,11 +10,13 @@ import msgspec
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.requests import PullRequest
 
-__all__ = ["BATCH_FOR_BYTES", "PullKeywords", "PullOptions", "default_heartbeat"]
+__all__ = ["BATCH_FOR_BYTES", "MOST_BYTES", "PullKeywords", "PullOptions", "default_heartbeat"]
 
 DEFAULT_MAX_MESSAGES: Final = 500
 #: Messages per request when bytes are the limit: without it the server sends one message (ADR-37).
 BATCH_FOR_BYTES: Final = 1_000_000
+#: Bytes that are asked for at once when messages are the limit: twice the largest message of any server.
+MOST_BYTES: Final = 128 * 1024 * 1024
 
 
 def default_heartbeat(expires: float) -> float:
@@ -50,6 +52,8 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     min_pending: int | None = None
     min_ack_pending: int | None = None
+    #: Whether requests for messages are bounded in bytes too: not if the consumer takes no such requests.
+    bounds_bytes: bool = True
 
     def __post_init__(self) -> None:
         if self.max_messages is not None and self.max_bytes is not None:
@@ -85,6 +89,11 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         return DEFAULT_MAX_MESSAGES if self.max_messages is None else self.max_messages
 
     @property
+    def most_bytes(self) -> int:
+        """The bytes of a request for everything."""
+        return MOST_BYTES if self.max_bytes is None else self.max_bytes
+
+    @property
     def threshold(self) -> int:
         """The amount pending at which more is asked for; half of the limit, rounded up."""
         given = self.threshold_messages if self.max_bytes is None else self.threshold_bytes
@@ -96,10 +105,15 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         return default_heartbeat(self.expires) if self.idle_heartbeat is None else self.idle_heartbeat
 
     def request(self, amount: int, pin_id: str | None) -> PullRequest:
-        """The request for `amount` messages or bytes."""
+        """The request for `amount` messages or bytes.
+
+        One for messages has its share of the bytes too, so that large messages fill the buffer with fewer.
+        """
         return PullRequest(
             batch=amount if self.max_bytes is None else BATCH_FOR_BYTES,
-            max_bytes=None if self.max_bytes is None else amount,
+            max_bytes=max(self.most_bytes * amount // self.limit, 1)
+            if self.max_bytes is not None or self.bounds_bytes
+            else None,
             expires=self.expires,
             idle_heartbeat=self.heartbeat,
             group=self.group,

@@ -37,7 +37,6 @@ __all__ = [
     "no_wait_request",
     "request_token",
     "shortened",
-    "size_of",
 ]
 
 #: Seconds without a message after which nothing more is on its way from the server.
@@ -148,11 +147,6 @@ def request_token(status: MsgFrame) -> int:
     return int(token) if token.isdigit() else 0
 
 
-def size_of(frame: MsgFrame) -> int:
-    """The size of a message as the server counts it."""
-    return len(frame.subject) + len(frame.reply) + len(frame.header) + len(frame.data)
-
-
 # --- receiving
 
 
@@ -213,7 +207,7 @@ class Leftover:
         taken: list[MsgFrame] = []
         while self.frames and len(taken) < max_messages:
             if max_bytes is not None:
-                max_bytes -= size_of(self.frames[0])
+                max_bytes -= self.frames[0].size
                 if max_bytes < 0:
                     break
             taken.append(self.frames.popleft())

@@ -21,7 +21,7 @@ class PushKeywords(TypedDict, total=False):
     manual_ack: bool
     #: Seconds without a heartbeat until `MissedHeartbeat` is reported.
     alarm_after: float | None
-    #: The most messages, and bytes of payload, that may wait for the reader.
+    #: The most messages, and bytes of them, that may wait for the reader.
     pending_msgs_limit: int
     pending_bytes_limit: int
     #: Called with errors that no call raises.

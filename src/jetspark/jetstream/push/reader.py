@@ -25,7 +25,7 @@ from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
 from jetspark.jetstream.push.options import PushOptions
-from jetspark.wire import MsgFrame, any_status, pub, replies_start_with
+from jetspark.wire import MsgFrame, any_status, pub, replies_start_with, total_size
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_subject
 
@@ -124,7 +124,7 @@ class PushReader(Subscription):
         limit = min([limit, len(self._pending), *(mark - self._taken for mark in marks if mark is not None)])
         self._lent = True
         frames = [self._pending.popleft() for _ in range(limit)]
-        self._pending_bytes -= sum(len(frame.data) for frame in frames)
+        self._pending_bytes -= total_size(frames)
         return frames
 
     async def _more(self, deadline: float | None) -> bool:
@@ -143,7 +143,7 @@ class PushReader(Subscription):
 
     def _take(self) -> JetStreamMsg:
         frame = self._pending.popleft()
-        self._pending_bytes -= len(frame.data)
+        self._pending_bytes -= frame.size
         return JetStreamMsg(frame, self._connection, self.settled)
 
     @property

@@ -23,7 +23,7 @@ from jetspark.jetstream.read.ranges import (
     raise_loss,
     read_range,
 )
-from jetspark.wire import payload_size
+from jetspark.wire import total_size
 
 __all__ = ["Part", "read_ranges"]
 
@@ -51,7 +51,7 @@ async def read_ranges(
         async for part in arriving:
             parts.append(part)
             count += len(part[1])
-            size += payload_size(part[1])
+            size += total_size(part[1])
             if count >= CHUNK_MESSAGES or size >= CHUNK_BYTES:
                 yield parts
                 parts, count, size = [], 0, 0
@@ -86,7 +86,7 @@ class _Reader:
                     self._running.popleft()
                     self._weight = self._weight or 0.0
                     continue
-                self._weight = max(self._weight or 0.0, payload_size(chunk) / len(chunk))
+                self._weight = max(self._weight or 0.0, total_size(chunk) / len(chunk))
                 yield reading.wanted.stream, chunk
         finally:
             await asyncio.gather(*(reading.stop() for reading in self._running))

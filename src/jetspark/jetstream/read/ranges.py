@@ -32,7 +32,7 @@ from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.metadata import parse_metadata
-from jetspark.jetstream.message.stored import parse_direct_get
+from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
 from jetspark.jetstream.model.stream import RetentionPolicy, StreamConfig
@@ -40,8 +40,8 @@ from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.lookup import next_stored
 from jetspark.jetstream.read.loss import DELETED, RECREATED, ROLLED_BACK, cause_of_lost_head, head_may_move
-from jetspark.jetstream.retry import OUTAGE, retry
-from jetspark.wire import MsgFrame, payload_size
+from jetspark.jetstream.retry import OUTAGE, Backoff, retry
+from jetspark.wire import MsgFrame, total_size
 
 __all__ = [
     "CHUNK_BYTES",
@@ -186,7 +186,7 @@ class _RangeReader:
         async with aclosing(source) as arriving:
             async for messages in arriving:
                 chunk += messages
-                size += payload_size(messages)
+                size += total_size(messages)
                 if len(chunk) < CHUNK_MESSAGES and size < CHUNK_BYTES:
                     continue
                 yield chunk, _sequence(chunk[-1]) + 1
@@ -263,10 +263,7 @@ class _RangeReader:
                     return
                 idle = False
                 if loop.time() - progress > OUTAGE:
-                    raise Timeout(
-                        f"stream {wanted.stream} has messages behind {last}, none came for {OUTAGE:g} s",
-                        hint="Check the cluster: the consumer's server may lag behind the leader",
-                    )
+                    raise self._stuck(last)
         finally:
             await buffer.stop()
 
@@ -280,7 +277,9 @@ class _RangeReader:
         one = subjects[0] if len(subjects) == 1 else None
         matches = _matcher(subjects) if len(subjects) > 1 else None
         last = wanted.first_seq - 1
+        backoff = Backoff(OUTAGE)
         while True:
+            before = last
             request = MsgGetRequest(seq=last + 1, next_by_subj=one or ">", batch=wanted.next_seq - 1 - last)
             try:
                 async with aclosing(direct.batches(self._api, wanted.stream, request)) as batches:
@@ -299,6 +298,16 @@ class _RangeReader:
                     raise
             if await self._is_last(last):
                 return
+            if last > before:
+                backoff.renew()
+            elif not await backoff.pause():
+                raise self._stuck(last)
+
+    def _stuck(self, last: int) -> Timeout:
+        return Timeout(
+            f"stream {self._wanted.stream} has messages behind {last}, none came for {OUTAGE:g} s",
+            hint="Check the cluster: a server that was asked may lag behind the leader",
+        )
 
     async def _is_last(self, last: int) -> bool:
         """Whether the leader knows no further message of the range."""
@@ -353,7 +362,10 @@ def _delivered(stream: str, message: StoredMsg) -> MsgFrame:
 def _sequence(frame: MsgFrame) -> int:
     if frame.reply:
         return parse_metadata(frame.reply).sequence.stream
-    return int(parse_direct_get(frame.header)[2])
+    sequence = parse_direct_get(frame.header)[2]
+    if not sequence.isdigit() or len(sequence) > 20:
+        raise not_direct_get(frame.header)
+    return int(sequence)
 
 
 def _before(frames: list[MsgFrame], next_seq: int) -> list[MsgFrame]:
