@@ -17,6 +17,7 @@ import pytest
 from jetspark.errors import ServerNotFound, ServerStartError, UsageError
 from jetspark.server import Server, User, binary, run
 from jetspark.server.cluster import _free_ports
+from jetspark.server.ready import is_open
 from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
 
@@ -325,3 +326,40 @@ def test_a_server_outlives_the_thread_that_started_it() -> None:
     with started[0] as server, RawClient(server.port) as client:
         client.ping()
         assert server.running
+
+
+# --- who can reach it
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "::"}, True),
+        ({"host": "192.168.1.2"}, True),
+        ({"host": "nats.example"}, True),
+        ({"host": "127.0.0.1"}, False),
+        ({"host": "::1"}, False),
+        ({"host": "localhost"}, False),
+        ({"host": "0.0.0.0", "auth_required": True}, False),
+        ({"host": "0.0.0.0", "tls_required": True}, True),
+        ({"host": "0.0.0.0", "tls_required": True, "tls_verify": True}, False),
+        ({}, False),
+    ],
+)
+def test_a_server_is_open_if_others_reach_it_and_it_asks_for_no_credentials(
+    info: dict[str, object], expected: bool
+) -> None:
+    assert is_open(info) is expected
+
+
+def test_an_open_server_is_warned_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run(jetstream=False):
+        assert not caplog.records
+    monkeypatch.setattr(Server, "info", lambda *_: {"host": "0.0.0.0"})
+    with run(jetstream=False, name="open"):
+        (record,) = caplog.records
+        assert record.levelname == "WARNING"
+        assert record.getMessage().startswith("open listens on 0.0.0.0:")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import secrets
 import signal
@@ -20,9 +21,11 @@ from jetspark.server.config import HOST, render
 from jetspark.server.files import ServerFiles
 from jetspark.server.guard import Guarded
 from jetspark.server.options import OptionNames, Options
-from jetspark.server.ready import read_info, wait_for_log, wait_for_ports
+from jetspark.server.ready import is_open, read_info, wait_for_log, wait_for_ports
 
 __all__ = ["Server", "run"]
+
+logger = logging.getLogger("jetspark")
 
 _READY = "Server is ready"
 _RELOADED = "Reloaded server configuration"
@@ -178,10 +181,18 @@ class Server:
             # From now on the configuration names the port that the server picked.
             self._port = ports["nats"]
             self._monitor_port = ports.get("monitoring", 0)
-            self.info(deadline)
+            info = self.info(deadline)
         except BaseException:
             self._give_up()
             raise
+        if is_open(info):
+            logger.warning(
+                "%s listens on %s:%s and lets everybody in: give it users, or let it listen on %s only",
+                self._name,
+                info["host"],
+                self._port,
+                HOST,
+            )
 
     def stop(self, timeout: float = 5.0) -> None:
         """Stop it (SIGTERM, after `timeout` seconds SIGKILL) and remove its temporary files.

@@ -5,16 +5,18 @@ Deadlines are times of the monotonic clock. All functions raise ServerStartError
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import socket
 import time
+from collections.abc import Mapping
 
 from jetspark.errors import ServerStartError
 from jetspark.server.config import HOST
 from jetspark.server.files import ServerFiles
 from jetspark.server.guard import Guarded
 
-__all__ = ["POLL", "last_lines", "read_info", "wait_for_log", "wait_for_ports"]
+__all__ = ["POLL", "is_open", "last_lines", "read_info", "wait_for_log", "wait_for_ports"]
 
 POLL = 0.002  # seconds; a start takes about ten milliseconds
 _LOG_LINES = 20
@@ -83,3 +85,13 @@ def read_info(port: int, *, silent: bool, deadline: float) -> dict[str, object]:
     if not isinstance(info, dict):
         raise ServerStartError(f"the program that listens on port {port} is not a NATS server")
     return info
+
+
+def is_open(info: Mapping[str, object]) -> bool:
+    """Whether INFO is that of a server which other machines reach, and which asks for no credentials."""
+    host = str(info.get("host", HOST))
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    return not (local or info.get("auth_required") or info.get("tls_verify"))
