@@ -44,6 +44,8 @@ class Page(NamedTuple):
     step: int
     #: Entries of the whole list.
     total: int
+    #: Names of entries that are not in the page, though they count: no leader answered for them.
+    missing: list[str]
 
 
 ACCOUNT_INFO: Final = Endpoint("INFO", safe=True)
@@ -134,15 +136,20 @@ class API:
         """Each entry of the list `key` in the answers of `endpoint`, asking for the next page when needed.
 
         The server counts from the start for every page: entries created or deleted meanwhile may be missed.
+        It ends at a page that repeats the one before it, whatever the total: the server ignores the offset.
         """
         offset = 0
+        last: Page | None = None
         while True:
             page = await self.page(endpoint, key, offset, stream=stream, subject=subject)
+            if last is not None and (page.entries, page.missing) == (last.entries, last.missing):
+                return
             for entry in page.entries:
                 yield entry
             offset += page.step
             if not page.step or offset >= page.total:
                 return
+            last = page
 
     async def page(
         self,
@@ -158,10 +165,11 @@ class API:
         request = StreamListRequest(subject=subject, offset=offset)
         answer = await self.call(endpoint, request, stream=stream, timeout=timeout)
         entries = answer.get(key) or []
-        if missing := answer.get("missing"):
-            # Their leaders did not answer in time: they count for the offset, and are not in the page.
+        missing = answer.get("missing") or []
+        if missing:
             logger.warning("not listed, because no leader answered: %s", ", ".join(missing))
-        return Page(entries, answer.get("limit") or len(entries), answer.get("total", 0))
+        step = max(answer.get("limit") or len(entries), 1) if entries or missing else 0
+        return Page(entries, step, answer.get("total", 0), missing)
 
     async def ask(
         self, subject: str, payload: bytes, *, safe: bool, timeout: float | None, while_draining: bool = False

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 import jetspark
-from jetspark import Connection, PermissionsViolation, StatusError, StreamNotFound, Timeout, UsageError
+from jetspark import (
+    Connection,
+    PermissionsViolation,
+    RemoteProtocolError,
+    StatusError,
+    StreamNotFound,
+    Timeout,
+    UsageError,
+)
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.requests import MsgGetRequest
@@ -372,6 +380,14 @@ async def test_an_end_without_a_message_is_an_end_whatever_it_counts() -> None:
         peer.answer(pub, headers={"Nats-Num-Pending": "7", "Nats-Last-Sequence": "0"}, status="204 EOB")
 
     assert await read_scripted([only_end]) == []
+
+
+async def test_a_server_that_repeats_itself_is_not_asked_for_ever() -> None:
+    def repeat(peer: Peer, pub: PubFrame) -> None:
+        answer_batch(peer, pub.__class__(pub.subject, pub.reply, b"", b'{"seq":1}'), [1], 7)
+
+    with pytest.raises(RemoteProtocolError, match="repeats sequence 1"):
+        await read_scripted([repeat, repeat])
 
 
 async def test_a_server_that_knows_no_batches_is_told_from_one_that_does() -> None:

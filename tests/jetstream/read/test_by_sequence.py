@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,6 +22,8 @@ from jetspark import (
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.stream import StreamConfig, StreamSource
+from jetspark.jetstream.read import direct
+from jetspark.jetstream.retry import Backoff
 from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from jetspark.wire import PubFrame
@@ -196,6 +199,15 @@ async def test_every_status_of_a_direct_get_ends_it(status: str, kind: type[Exce
                 await scripted_stream(nc).get_message(1)
     if isinstance(caught.value, StatusError):
         assert f"{caught.value.status} {caught.value.description}" == status
+
+
+async def test_the_leader_has_the_time_that_a_direct_get_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "Backoff", lambda _: Backoff(0.2))
+    async with ScriptedServer(info={"jetstream": True}) as server:
+        server.on("$JS.API.DIRECT.GET.A", lambda peer, pub: peer.answer(pub, status="503"))
+        async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
+            with pytest.raises(jetspark.Timeout):
+                await scripted_stream(nc, timeout=300).get_message(1)
 
 
 async def test_an_answer_that_is_no_message_is_a_protocol_error() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,8 +13,11 @@ import jetspark
 from jetspark import Connection, StreamConfig, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage import streams
+from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.read.listing import concurrently, stream_infos, stream_names
+from jetspark.jetstream.read.lookup import first_at
 from jetspark.server import Cluster, run
+from tests.support.scripted import ScriptedServer
 
 
 async def make(js: JetStream, *names: str) -> None:
@@ -143,3 +149,51 @@ async def test_the_first_error_ends_all_calls() -> None:
         await concurrently(call, range(10))
     await asyncio.sleep(0)
     assert sorted(ended) == list(range(10))
+
+
+# --- servers whose totals are wrong
+
+
+@pytest.fixture
+async def liar() -> AsyncIterator[JetStream]:
+    """A server that answers every request for a page with the same page of very many."""
+    pages = {
+        "STREAM.NAMES": {"streams": ["A"]},
+        "STREAM.LIST": {"streams": [STREAM]},
+        "CONSUMER.NAMES.A": {"consumers": ["C"]},
+        "STREAM.INFO.A": {**STREAM, "state": {"subjects": {"a": 1}}},
+        "STREAM.MSG.GET.A": {"message": {"seq": 1, "subject": "a", "time": STREAM["created"]}},
+    }
+    async with ScriptedServer(info={"jetstream": True}) as server:
+        for subject, page in pages.items():
+            answer = json.dumps({"total": 10**18, "offset": 0, "limit": 1, **page}).encode()
+            server.on(f"$JS.API.{subject}", lambda peer, request, answer=answer: peer.answer(request, answer))
+        async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
+            yield JetStream(nc)
+
+
+STREAM = {"config": {"name": "A", "subjects": ["a"]}, "created": "2026-01-01T00:00:00Z", "state": {}}
+
+
+async def test_a_list_ends_where_a_server_repeats_itself(liar: JetStream) -> None:
+    assert await stream_names(liar.api) == ["A"]
+    assert [name async for name in liar.stream_names()] == ["A"]
+    assert [info.config.name async for info in liar.streams()] == ["A"]
+    stream = await liar.get_stream("A")
+    assert [name async for name in stream.consumer_names()] == ["C"]
+    assert (await stream.info(subjects_filter=">")).state.subjects == {"a": 1}
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_page_without_entries_is_the_last(limit: int) -> None:
+    answer = json.dumps({"total": 10**18, "limit": limit, "streams": []}).encode()
+    async with ScriptedServer(info={"jetstream": True}) as server:
+        server.on("$JS.API.STREAM.NAMES", lambda peer, request: peer.answer(request, answer))
+        async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
+            assert [name async for name in JetStream(nc).stream_names()] == []
+            assert await stream_names(JetStream(nc).api) == []
+
+
+async def test_the_search_for_a_time_ends_whatever_the_answers(liar: JetStream) -> None:
+    state = StreamState(first_seq=1, last_seq=1000)
+    assert await first_at(liar.api, "A", state, datetime(2030, 1, 1, tzinfo=UTC)) == 1001

@@ -63,9 +63,9 @@ async def info(
         )
         page = await api.call(endpoints.STREAM_INFO, request, stream=stream)
         wire = wire or page
-        found = page["state"].get("subjects") or {}
-        subjects |= found
-        if not found or len(subjects) >= page.get("total", 0):
+        known = len(subjects)
+        subjects |= page["state"].get("subjects") or {}
+        if len(subjects) == known or len(subjects) >= page.get("total", 0):
             break
     wire["state"]["subjects"] = subjects
     return StreamInfo.from_wire(wire)

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
-from jetspark.errors import APIError, ConnectionLost, NoResponders, StatusError, Timeout, UsageError
+from jetspark.errors import (
+    APIError,
+    ConnectionLost,
+    NoResponders,
+    RemoteProtocolError,
+    StatusError,
+    Timeout,
+    UsageError,
+)
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.inbox import Inbox
@@ -33,16 +41,17 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredMessage:
     """One message. Raises `MessageNotFound`, and what `API.call` raises."""
+    backoff = Backoff(api.timeout)
     if config.allow_direct or config.mirror_direct:
         try:
-            return await _get_direct(api, config.name, request)
+            return await _get_direct(api, config.name, request, backoff)
         except NoResponders:
             pass  # Direct gets are no longer allowed, or no replica is up: ask the leader.
-    answer = await api.call(endpoints.MSG_GET, request, stream=config.name)
+    answer = await api.call(endpoints.MSG_GET, request, stream=config.name, timeout=backoff.left)
     return from_answer(config.name, StoredMsg.from_wire(answer["message"]))
 
 
-async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMessage:
+async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Backoff) -> StoredMessage:
     subject, payload = api.subject(endpoints.DIRECT_GET, stream=stream), request.to_json()
     last = request.last_by_subj
     if last is not None:
@@ -51,7 +60,6 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest) -> StoredMe
             # With the subject of the message in the subject of the request, permissions can be given by it.
             subject = api.subject(endpoints.DIRECT_GET_LAST, stream=stream, subject=last)
             payload = b""
-    backoff = Backoff(api.timeout)
     while True:
         try:
             frame = (await api.connection.request(subject, payload, timeout=backoff.left))._frame
@@ -84,7 +92,7 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
                         raise _no_answer(subject, api.timeout) from error
                     break
                 except NoResponders:
-                    await _raise_if_not_allowed(api, stream)
+                    await _raise_if_not_allowed(api, stream, backoff.left)
                     if not await backoff.pause():
                         raise _no_answer(subject, api.timeout) from None
                     break
@@ -150,6 +158,8 @@ class _Reader:
 
     def _follow(self, frames: list[MsgFrame]) -> list[MsgFrame]:
         first, last = _position(frames[0]), _position(frames[-1])
+        if first.sequence <= self._last:
+            raise RemoteProtocolError(f"the server repeats sequence {first.sequence} of a batch")
         if first.previous != self._previous or first.pending - last.pending != len(frames) - 1:
             # A gap, or the server counted again because messages were stored meanwhile: check each.
             frames = self._up_to_the_gap(frames)
@@ -180,7 +190,8 @@ class _Reader:
             headers = Headers.parse(status.header)
             # Without a single message there is no progress: repeated requests would not end.
             self.over = headers.get("Nats-Num-Pending", "0") == "0" or not self._previous
-            if up_to := headers.get("Nats-UpTo-Sequence"):
+            up_to = headers.get("Nats-UpTo-Sequence", "")
+            if up_to.isascii() and up_to.isdigit() and len(up_to) <= 20:
                 self._request = self._request.replace(up_to_seq=int(up_to), up_to_time=None)
 
     def _count_out(self, frames: list[MsgFrame]) -> None:
@@ -213,6 +224,8 @@ def _position(frame: MsgFrame) -> _BatchHeaders:
                 hint="Requires nats-server 2.11 or later",
             ) from None
         raise not_direct_get(frame.header) from None
+    except ValueError:
+        raise not_direct_get(frame.header) from None
 
 
 def _status_error(status: Status, stream: str) -> APIError | StatusError:
@@ -228,9 +241,9 @@ def _status_error(status: Status, stream: str) -> APIError | StatusError:
     )
 
 
-async def _raise_if_not_allowed(api: API, stream: str) -> None:
+async def _raise_if_not_allowed(api: API, stream: str, timeout: float) -> None:
     """Raise the reason why no replica answers direct gets, unless it may pass."""
-    info = StreamInfo.from_wire(await api.call(endpoints.STREAM_INFO, stream=stream))
+    info = StreamInfo.from_wire(await api.call(endpoints.STREAM_INFO, stream=stream, timeout=timeout))
     if not info.config.allow_direct:
         raise UsageError(
             f"stream {stream} does not allow direct gets", hint="Update it with allow_direct=True"

@@ -69,10 +69,18 @@ async def stream_names(api: API, subject: str | None = None) -> list[str]:
 
     async def names() -> list[str]:
         first = await page(0)
-        offsets = range(first.step, first.total, first.step) if first.step else ()
-        pages = [first, *await concurrently(page, offsets)]
         # A stream that moved to another page meanwhile is in both.
-        return list(dict.fromkeys(name for each in pages for name in each.entries))
+        found = dict.fromkeys(first.entries)
+        offset = first.step
+        while first.step and offset < first.total:
+            offsets = range(offset, first.total, first.step)[:_IN_FLIGHT]
+            known = len(found)
+            for each in await concurrently(page, offsets):
+                found |= dict.fromkeys(each.entries)
+            if len(found) == known:
+                break  # The total is wrong.
+            offset = offsets[-1] + first.step
+        return list(found)
 
     return await retry(names)
 

@@ -45,5 +45,5 @@ async def first_at(api: API, stream: str, state: StreamState, time: datetime) ->
         if message is None or message.sequence >= high or message.time >= time:
             high = middle
         else:
-            low = message.sequence + 1
+            low = max(message.sequence, middle) + 1
     return low
