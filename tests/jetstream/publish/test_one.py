@@ -448,6 +448,14 @@ async def test_while_disconnected_it_gives_up_after_retry_for_and_sends_nothing_
         assert await stored(stream) == []
 
 
+async def test_the_wait_for_the_connection_counts_for_the_timeout(server: Server) -> None:
+    async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
+        js = JetStream(nc, timeout=300)
+        await asyncio.to_thread(server.stop)
+        with pytest.raises(Timeout):
+            await js.publish("orders.new", timeout=0.2, retry_for=0)
+
+
 async def test_a_cancelled_publish_passes_the_cancellation_on(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:

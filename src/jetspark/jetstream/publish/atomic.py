@@ -131,7 +131,14 @@ class AtomicBatch:
             )
         self._tried = True
         subject = self._messages[0].subject
-        self.ack = await repeat_for(self._api, subject, self._attempt, self._may_repeat, self._retry_for)
+        self.ack = await repeat_for(
+            self._api,
+            subject,
+            lambda _: self._attempt(),
+            self._may_repeat,
+            seconds=self._retry_for,
+            timeout=self._timeout,
+        )
         return self.ack
 
     async def __aenter__(self) -> Self:

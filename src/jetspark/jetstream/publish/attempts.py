@@ -39,20 +39,26 @@ def is_temporary_refusal(error: errors.Error) -> bool:
 async def repeat_for(
     api: API,
     subject: str,
-    attempt: Callable[[], Awaitable[PubAck]],
+    attempt: Callable[[float], Awaitable[PubAck]],
     may_repeat: Callable[[errors.Error], bool],
+    *,
     seconds: float,
+    timeout: float,
 ) -> PubAck:
     """The result of `attempt`, repeated for `seconds` after errors for which `may_repeat` is true.
+
+    The last attempt begins within `seconds`, or `timeout` if that is longer, and ends after both together: it
+    is called with the seconds that are left. The wait for the connection counts.
 
     Raises the last error, and `NoStreamForSubject` or `JetStreamNotEnabled` as soon as that is known.
     """
     backoff = Backoff(seconds)
+    end = Backoff(seconds + timeout)
     asked = False
     while True:
-        await _connected(api.connection, max(backoff.left, api.timeout))
+        await _connected(api.connection, end.left - min(seconds, timeout))
         try:
-            return await attempt()
+            return await attempt(end.left)
         except errors.Error as error:
             if not may_repeat(error):
                 raise

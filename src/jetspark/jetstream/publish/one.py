@@ -57,10 +57,11 @@ async def publish(
     attempt_timeout = min(seconds, _LONGEST_ATTEMPT) if has_id and retry_for else seconds
     unknown = False
 
-    async def attempt() -> PubAck:
+    async def attempt(left: float) -> PubAck:
         nonlocal unknown
+        wait = min(attempt_timeout, left)
         try:
-            answer = await api.connection.request(subject, data, headers=fields, timeout=attempt_timeout)
+            answer = await api.connection.request(subject, data, headers=fields, timeout=wait)
             return parse_pub_ack(answer.data)
         except Timeout as error:
             unknown = True
@@ -83,7 +84,7 @@ async def publish(
     def may_repeat(error: Error) -> bool:
         return is_temporary_refusal(error) or (has_id and isinstance(error, Timeout | ConnectionLost))
 
-    return await repeat_for(api, subject, attempt, may_repeat, retry_for)
+    return await repeat_for(api, subject, attempt, may_repeat, seconds=retry_for, timeout=seconds)
 
 
 async def _stored_before(
