@@ -19,6 +19,7 @@ from jetspark import (
 )
 from jetspark.core.subscription import Subscription
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.push import subscription as push
 from jetspark.server import Server
 from tests.support.consuming import LONG, fill, make_stream, sequences, until
 from tests.support.watch import Watch, eventually
@@ -242,6 +243,21 @@ async def test_a_callback_learns_of_it_in_the_error_callback(
         lambda: any(isinstance(error, ConsumerDeleted) for _, error in watch.events), "the report"
     )
     await eventually(lambda: not subscription.active, "its end")
+
+
+async def test_a_queue_learns_that_its_consumer_was_deleted(
+    js: JetStream, other: JetStream, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no heartbeats: the members look for it when it is quiet."""
+    monkeypatch.setattr(push, "_LOOK_AGAIN", 0.05)
+    stream = await make_stream(js)
+    member = await other.subscribe("orders.>", queue="workers", alarm_after=0.2)
+    await fill(js, stream, 1)
+    assert sequences([await member.next(LONG)]) == [1]
+    assert watch.count(Event.ERROR) == 0
+    await js.delete_consumer("ORDERS", member.consumer_name)
+    assert isinstance(await watch.until(Event.ERROR), ConsumerDeleted)
+    assert member.active
 
 
 async def test_a_durable_that_is_created_again_goes_on(js: JetStream, other: JetStream, watch: Watch) -> None:

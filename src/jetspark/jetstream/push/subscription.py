@@ -28,6 +28,8 @@ __all__ = ["PushSubscription"]
 
 #: ADR-15: heartbeats that may be missed before an error is reported.
 _MISSED: Final = 3
+#: Seconds without a message after which a consumer without heartbeats is looked for.
+_LOOK_AFTER: Final = 30.0
 #: Seconds before a second look for a missing consumer: a starting server restores its consumers one by one.
 _LOOK_AGAIN: Final = 1.0
 
@@ -190,15 +192,17 @@ class PushSubscription(PushReader):
         self._start()
 
     def _watch(self) -> None:
+        if self._closed:
+            return
         heartbeat = self._config.idle_heartbeat
-        if heartbeat and not self._closed:
-            self._heartbeat = HeartbeatMonitor(
-                self._options.alarm_after or _MISSED * heartbeat,
-                _MISSED,
-                is_expected=lambda: self._connection.session.attached,
-                on_missed=self._on_missed_heartbeat,
-            )
-            self._heartbeat.start()
+        # A queue has no heartbeats: when it is quiet, only a look tells whether its consumer still exists.
+        self._heartbeat = HeartbeatMonitor(
+            self._options.alarm_after or (_MISSED * heartbeat if heartbeat else _LOOK_AFTER),
+            _MISSED,
+            is_expected=lambda: self._connection.session.attached,
+            on_missed=self._on_missed_heartbeat if heartbeat else lambda _: self._look(),
+        )
+        self._heartbeat.start()
 
     def abandon(self) -> None:
         """Subscribing failed."""
