@@ -66,7 +66,7 @@ def connect(
     reconnect_wait: float = 0.1,
     max_reconnect_wait: float = 2.0,
     max_reconnect_attempts: int = -1,
-    ping_interval: float = 20.0,
+    ping_interval: float = 4.0,
     max_outstanding_pings: int = 2,
     drain_timeout: float = 30.0,
     pending_size: int = 32 * 1024 * 1024,
@@ -109,14 +109,16 @@ def connect(
         max_reconnect_wait: The longest such wait.
         max_reconnect_attempts: Failures in a row after which a server is removed; -1: never, 0: at once.
         ping_interval: Seconds between pings, whatever the traffic.
-        max_outstanding_pings: Unanswered pings after which the connection is considered broken.
+        max_outstanding_pings: Unanswered pings after which a silent connection is considered broken: by
+            default after 12 seconds, before publishing gives up. Five times as many while data arrives.
         drain_timeout: Seconds that `drain` takes at most, and that a publisher waits for back-pressure.
         pending_size: Bytes that may wait to be written, above all while the connection is down. More raises
             `OutboundBufferFull`.
         inbox_prefix: The beginning of reply subjects, for accounts that restrict them.
         no_echo: Do not receive what this connection publishes.
         shuffle_servers: Try the servers in random order.
-        discover_servers: Learn of further servers from the cluster.
+        discover_servers: Learn of further servers from the cluster, which get the same credentials: this
+            trusts the servers that list them. At most 256.
         user, password, token: Text, or functions that are called at each connect.
         nkey_seed, nkey_seed_file: The seed of a user nkey, or a file with it, read at each connect.
         credentials_file: A `.creds` file with JWT and seed, read at each connect.

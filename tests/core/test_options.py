@@ -13,6 +13,7 @@ import pytest
 
 from jetspark import UsageError, client, connect
 from jetspark.core.options import ConnectOptions
+from jetspark.jetstream.publish.one import publish
 
 SECONDS = [
     "connect_timeout",
@@ -177,3 +178,9 @@ def test_connect_hands_every_option_on() -> None:
     connecting = connect("nats://host", **values)
     for name, value in values.items():
         assert getattr(connecting._options, name) == value
+
+
+def test_a_dead_connection_is_found_before_publishing_gives_up() -> None:
+    options = ConnectOptions()
+    found_after = options.ping_interval * (options.max_outstanding_pings + 1)
+    assert found_after < inspect.signature(publish).parameters["retry_for"].default

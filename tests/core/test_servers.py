@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark import UsageError
-from jetspark.core.servers import PoolServer, ServerPool, parse_servers
+from jetspark.core.servers import MAX_DISCOVERED, PoolServer, ServerPool, parse_servers
 
 # --- URLs
 
@@ -302,6 +302,15 @@ def test_discovered_servers_are_tried_before_the_one_in_use() -> None:
     pool.discover(["b:1", "c:1"], current)
     assert {take(pool)[0].host, take(pool)[0].host} == {"b", "c"}
     assert take(pool)[0] is current
+
+
+def test_no_more_servers_are_discovered_than_the_limit() -> None:
+    pool = pool_of("a")
+    (current,) = pool
+    many = [f"10.0.{number // 256}.{number % 256}:4222" for number in range(10_000)]
+    assert pool.discover(many, current) == many[:MAX_DISCOVERED]
+    assert pool.discover(many[1:], current) == [many[MAX_DISCOVERED]]
+    assert len(pool) == 1 + MAX_DISCOVERED
 
 
 @pytest.mark.parametrize("address", ["", "a b:1", "host:port", "http://x", "nats://x:1/path", "\x00"])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jetspark import (
+    AuthorizationError,
     ConnectionError,
     Event,
     RemoteProtocolError,
@@ -207,6 +208,65 @@ async def test_plain_text_that_somebody_put_behind_info_is_refused(certs: Certs,
         peer = await server.peer()
         await peer.closed.wait()
         assert peer.raw == b""
+
+
+# --- once encrypted, always encrypted
+
+
+@pytest.fixture
+def our_roots(certs: Certs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system trusts our CA, so that no option has to ask for TLS."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certs.ca))
+
+
+@pytest.mark.usefixtures("our_roots")
+async def test_a_reconnect_does_not_fall_back_to_plain_text(certs: Certs, watch: Watch) -> None:
+    with tls_server(certs.server) as server:
+        async with (
+            ScriptedServer() as downgraded,
+            connect(
+                [plain(server.url), downgraded.url], shuffle_servers=False, **USER, **watch.listeners
+            ) as nc,
+        ):
+            assert encrypted(nc)
+            await asyncio.to_thread(server.stop)
+            await watch.until(Event.DISCONNECTED)
+            peer = await downgraded.peer()
+            await peer.closed.wait()
+            await eventually(lambda: isinstance(nc.last_error, TLSError), "the refusal")
+            assert "encrypted before" in str(nc.last_error)
+            assert peer.raw == b""
+
+
+@pytest.mark.usefixtures("our_roots")
+async def test_credentials_that_were_sent_over_tls_are_not_sent_in_the_clear(certs: Certs) -> None:
+    with tls_server(certs.server, config='authorization { user: other, password: "other" }') as server:
+        async with ScriptedServer() as clear:
+            with pytest.raises(AuthorizationError):
+                await connect([plain(server.url), clear.url], shuffle_servers=False, **USER)
+            peer = await clear.peer()
+            await peer.closed.wait()
+            assert peer.raw == b""
+
+
+@pytest.mark.usefixtures("our_roots")
+@pytest.mark.parametrize(("host", "believed"), [("127.0.0.1", False), ("localhost", True)])
+async def test_servers_that_were_listed_in_the_clear_need_the_name_that_was_given(
+    server: Server, host: str, believed: bool
+) -> None:
+    """Whoever changes INFO on its way could name a server with a certificate of its own."""
+
+    def inject(data: bytes) -> bytes:
+        return data.replace(b"INFO {", b'INFO {"connect_urls":["evil.example:4222"],', 1)
+
+    async with (
+        TCPProxy(server.port, server_to_client=inject) as proxy,
+        connect(f"nats://{host}:{proxy.port}", **USER) as nc,
+    ):
+        assert encrypted(nc)
+        await nc.flush()
+        found = [each for each in nc._link.pool if each.host == "evil.example"]
+        assert [each.tls_name for each in found] == (["localhost"] if believed else [])
 
 
 # --- client certificates

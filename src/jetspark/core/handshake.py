@@ -17,7 +17,7 @@ from jetspark.core.auth import auth_fields
 from jetspark.core.options import ConnectOptions
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
-from jetspark.core.tls import needs_tls, tls_context, tls_hostname
+from jetspark.core.tls import Encryption, tls_context, tls_hostname
 from jetspark.core.transport import Transport
 from jetspark.wire import ErrFrame, InfoFrame, OkFrame, PingFrame, PongFrame, encode
 
@@ -26,7 +26,9 @@ __all__ = ["handshake", "server_error"]
 _AUTH_ERRORS = ("authorization violation", "authentication", "user authentication", "account authentication")
 
 
-async def handshake(server: PoolServer, options: ConnectOptions) -> tuple[Transport, ServerInfo]:
+async def handshake(
+    server: PoolServer, options: ConnectOptions, encryption: Encryption
+) -> tuple[Transport, ServerInfo]:
     """Connect to one server within `connect_timeout`.
 
     Raises an `Error`, such as `AuthorizationError`, `TLSError`, `Timeout` or `ConnectionError`.
@@ -36,7 +38,7 @@ async def handshake(server: PoolServer, options: ConnectOptions) -> tuple[Transp
     try:
         async with asyncio.timeout_at(deadline):
             transport = await _dial(server, options)
-            return transport, await _greet(transport, server, options, deadline)
+            return transport, await _greet(transport, server, options, encryption, deadline)
     except BaseException as error:
         if transport is not None:
             transport.fail(error if isinstance(error, Exception) else errors.ConnectionError("given up"))
@@ -60,7 +62,11 @@ async def _dial(server: PoolServer, options: ConnectOptions) -> Transport:
 
 
 async def _greet(
-    transport: Transport, server: PoolServer, options: ConnectOptions, deadline: float
+    transport: Transport,
+    server: PoolServer,
+    options: ConnectOptions,
+    encryption: Encryption,
+    deadline: float,
 ) -> ServerInfo:
     frame = await transport.next_frame(deadline)
     if isinstance(frame, ErrFrame):
@@ -70,9 +76,15 @@ async def _greet(
             "the server did not start with INFO", hint="Is this the port of a NATS server?"
         )
     info = ServerInfo.parse(frame.json)
-    if not options.tls_handshake_first and needs_tls(options, server, info):
+    if options.tls_handshake_first:
+        encryption.established = True
+    elif encryption.needed(server, info):
         remaining = deadline - asyncio.get_running_loop().time()
         await transport.start_tls(tls_context(options), tls_hostname(options, server), remaining)
+        encryption.established = True
+        if not (options.tls_hostname or server.common_name):
+            # Nothing else vouches for servers that were listed in the clear. The next INFO is encrypted.
+            info = msgspec.structs.replace(info, connect_urls=[])
     fields = {
         "verbose": False,
         "pedantic": False,
@@ -82,7 +94,7 @@ async def _greet(
         "headers": True,
         "no_responders": True,
         "echo": not options.no_echo,
-        "tls_required": options.wants_tls or server.tls,
+        "tls_required": encryption.required(server),
         "name": options.name,
         **await auth_fields(options, server, info.nonce),
     }

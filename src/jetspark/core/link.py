@@ -27,6 +27,7 @@ from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer, ServerPool
 from jetspark.core.session import Session
 from jetspark.core.signal import Signal
+from jetspark.core.tls import Encryption
 from jetspark.core.transport import Transport
 from jetspark.wire import ErrFrame, InfoFrame
 
@@ -58,6 +59,7 @@ class Link:
     def __init__(self, servers: list[PoolServer], options: ConnectOptions) -> None:
         self._loop = asyncio.get_running_loop()
         self._options = options
+        self._encryption = Encryption(options)
         self._reconnecting: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         # The last -ERR, and when: the reason if the server closes the connection now.
@@ -98,7 +100,7 @@ class Link:
         for server in servers:
             server.last_attempt = self._loop.time()
             try:
-                transport, info = await handshake(server, self._options)
+                transport, info = await handshake(server, self._options, self._encryption)
             except errors.Error as error:
                 failures.append(error)
                 if isinstance(error, errors.UsageError):
@@ -118,8 +120,11 @@ class Link:
             f"no server could be reached: {'; '.join(reasons)}", hint="Is nats-server running there?"
         )
 
-    async def close(self, error: errors.Error | None) -> None:
-        """Enter CLOSED; `error` is the reason, None when the user closes."""
+    async def close(self, error: errors.Error | None, timeout: float = 1.0) -> None:
+        """Enter CLOSED; `error` is the reason, None when the user closes.
+
+        What is buffered is written, for `timeout` seconds at most.
+        """
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED
@@ -136,7 +141,7 @@ class Link:
             logger.error("the connection is closed: %s", error)
         self.changed.wake()
         if transport is not None:
-            await transport.close(timeout=1.0)
+            await transport.close(timeout)
         if tasks:
             await asyncio.wait(tasks)
         self.events.emit(Event.CLOSED, error)
@@ -224,7 +229,7 @@ class Link:
             await asyncio.sleep(delay)
             server.last_attempt = self._loop.time()
             try:
-                transport, info = await handshake(server, self._options)
+                transport, info = await handshake(server, self._options, self._encryption)
             except Exception as error:
                 if await self._gave_up(server, error):
                     return

@@ -55,7 +55,7 @@ class ConnectOptions:
     reconnect_wait: float = 0.1
     max_reconnect_wait: float = 2.0
     max_reconnect_attempts: int = -1
-    ping_interval: float = 20.0
+    ping_interval: float = 4.0
     max_outstanding_pings: int = 2
     drain_timeout: float = 30.0
     pending_size: int = 32 * 1024 * 1024

@@ -16,6 +16,8 @@ __all__ = ["DEFAULT_URL", "PoolServer", "ServerPool", "parse_servers"]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 _DEFAULT_PORT = 4222
+#: Most servers that are discovered. Each that cannot be reached delays a reconnect.
+MAX_DISCOVERED = 256
 
 
 @dataclasses.dataclass
@@ -39,6 +41,11 @@ class PoolServer:
     @property
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def common_name(self) -> str:
+        """The name that the certificates of servers it lists must have too; empty for an IP address."""
+        return "" if _is_ip(self.tls_name) else self.tls_name
 
     @property
     def url(self) -> str:
@@ -144,20 +151,24 @@ class ServerPool:
             self._servers.remove(server)
 
     def discover(self, addresses: list[str], current: PoolServer) -> list[str]:
-        """Add the servers that INFO lists; returns the new addresses.
+        """Add the servers that INFO lists, up to a limit for all discovered ones; returns the new addresses.
 
         Discovered servers that INFO no longer lists are removed. New ones inherit from `current`: its user
         info, its TLS setting, and, unless it is an IP address, the name to check certificates against.
         """
         known = {server.address for server in self._servers}
+        listed = set(addresses)
         self._servers = [
             server
             for server in self._servers
-            if not server.discovered or server is current or server.address in addresses
+            if not server.discovered or server is current or server.address in listed
         ]
-        fresh = []
+        room = MAX_DISCOVERED - sum(server.discovered for server in self._servers)
+        fresh: dict[str, PoolServer] = {}
         for address in addresses:
-            if address in known:
+            if len(fresh) >= room:
+                break
+            if address in known or address in fresh:
                 continue
             try:
                 server = _parse_url(address)
@@ -166,12 +177,10 @@ class ServerPool:
             server.discovered = True
             server.tls = current.tls
             server.user, server.password = current.user, current.password
-            if not _is_ip(current.tls_name):
-                server.tls_name = current.tls_name
-            self._servers.insert(0, server)
-            known.add(address)
-            fresh.append(address)
-        return fresh
+            server.tls_name = current.common_name or server.tls_name
+            fresh[address] = server
+        self._servers[:0] = reversed(fresh.values())
+        return list(fresh)
 
 
 def _is_ip(host: str) -> bool:

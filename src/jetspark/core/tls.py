@@ -12,20 +12,37 @@ from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
 from jetspark.errors import TLSError, UsageError
 
-__all__ = ["needs_tls", "tls_context", "tls_hostname"]
+__all__ = ["Encryption", "tls_context", "tls_hostname"]
 
 
-def needs_tls(options: ConnectOptions, server: PoolServer, info: ServerInfo) -> bool:
-    """Whether to upgrade after INFO. Raises `TLSError` when the two sides cannot agree."""
-    wanted = options.wants_tls or server.tls
-    if wanted and not (info.tls_required or info.tls_available):
-        raise TLSError(
-            f"TLS is required, and the server at {server.address} does not offer it",
-            hint="Nothing was sent. Use nats:// to connect without encryption",
-        )
-    if options.tls is False and info.tls_required:
-        raise TLSError(f"tls=False, and the server at {server.address} requires TLS")
-    return wanted or info.tls_required
+class Encryption:
+    """Whether a connection is encrypted. Once it was, it always is: a reconnect never sends in the clear.
+
+    INFO is not protected. Without this rule, whoever can change it could have credentials that were sent
+    encrypted before sent again in the clear.
+    """
+
+    def __init__(self, options: ConnectOptions) -> None:
+        self._options = options
+        #: Whether TLS was established, with any server.
+        self.established = False
+
+    def required(self, server: PoolServer) -> bool:
+        """Whether a connection to `server` without TLS must fail."""
+        return self.established or self._options.wants_tls or server.tls
+
+    def needed(self, server: PoolServer, info: ServerInfo) -> bool:
+        """Whether to upgrade after INFO. Raises `TLSError` when the two sides cannot agree."""
+        required = self.required(server)
+        if required and not (info.tls_required or info.tls_available):
+            reason = "the connection was encrypted before" if self.established else "TLS is required"
+            raise TLSError(
+                f"{reason}, and the server at {server.address} does not offer it",
+                hint="Nothing was sent. Use a new connection, to nats://, to connect without encryption",
+            )
+        if self._options.tls is False and info.tls_required:
+            raise TLSError(f"tls=False, and the server at {server.address} requires TLS")
+        return required or info.tls_required
 
 
 def tls_context(options: ConnectOptions) -> ssl.SSLContext:
