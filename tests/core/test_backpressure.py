@@ -6,9 +6,21 @@ import asyncio
 
 import pytest
 
-from jetspark import Connection, ConnectionClosed, OutboundBufferFull, Timeout, connect
+from jetspark import (
+    Connection,
+    ConnectionClosed,
+    Event,
+    OutboundBufferFull,
+    RemoteProtocolError,
+    StaleConnection,
+    Timeout,
+    connect,
+)
+from jetspark.core import outbox, transport
 from jetspark.server import Server
 from tests.support.proxy import TCPProxy
+from tests.support.scripted import ScriptedServer
+from tests.support.watch import Watch, eventually
 
 BLOCK = bytes(128 * 1024)
 
@@ -189,3 +201,53 @@ async def test_many_publishers_that_wait_all_go_on(server: Server, proxy: TCPPro
         for writer in range(20):
             own = [count for count in seen if count // 1000 == writer]
             assert own == sorted(own)
+
+
+# --- a server that does not read
+
+
+async def test_pings_of_a_server_that_reads_nothing_fill_no_memory() -> None:
+    async with ScriptedServer() as server, connect(server.url) as nc:
+        peer, used = await server.peer(), nc.session.transport
+        assert peer._transport is not None
+        assert used is not None
+        assert used._transport is not None
+        peer._transport.pause_reading()
+        while used.writable:
+            nc.publish("x", BLOCK)
+            await asyncio.sleep(0)
+        waiting = used._transport.get_write_buffer_size()
+        pings = b"PING\r\n" * 20_000
+        received = nc.session.bytes_received
+        peer.send(pings)
+        await eventually(lambda: nc.session.bytes_received == received + len(pings), "the pings")
+        assert used._transport.get_write_buffer_size() <= waiting
+        peer._transport.resume_reading()
+        await nc.flush()
+        assert 0 < peer.raw.count(b"PONG\r\n") <= 1024
+
+
+async def test_a_server_that_lets_too_many_frames_of_the_session_wait_is_given_up(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_CONTROL", 1000)
+    async with ScriptedServer() as server, connect(server.url, pending_size=0, **watch.listeners) as nc:
+        assert nc.session.transport is not None
+        nc.session.transport.writable = False
+        for number in range(100):
+            await nc.subscribe(f"subject.{number}")
+        error = await watch.until(Event.DISCONNECTED)
+        assert isinstance(error, StaleConnection)
+        assert "does not read" in str(error)
+        await watch.until(Event.RECONNECTED)
+        await nc.flush()
+        assert len((await server.peer(1)).subscriptions) == 100
+
+
+async def test_a_server_that_sends_too_much_in_the_handshake_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "_MOST_EARLY", 1000)
+    async with ScriptedServer(greeting=b"INFO {}\r\n" + b"PING\r\n" * 200) as server:
+        with pytest.raises(RemoteProtocolError, match="during the handshake"):
+            await connect(server.url)

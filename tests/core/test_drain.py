@@ -15,6 +15,7 @@ from jetspark import (
     Timeout,
     connect,
 )
+from jetspark.core import connection
 from jetspark.server import Server
 from tests.support.proxy import TCPProxy
 
@@ -275,5 +276,24 @@ async def test_a_connection_whose_server_is_silent_closes_after_the_drain_timeou
     async with connect(proxy.url, drain_timeout=0.5) as nc:
         proxy.stall()
         with pytest.raises(Timeout):
+            await nc.drain()
+        assert nc.closed
+
+
+async def test_closing_does_not_add_to_the_drain_timeout(
+    server: Server, proxy: TCPProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_CLOSE_TIMEOUT", 300.0)
+    async with asyncio.timeout(60), connect(proxy.url, drain_timeout=0.2, connect_timeout=300) as nc:
+        proxy.stall()
+        with pytest.raises(Timeout):
+            await nc.drain()
+        assert nc.closed
+
+
+async def test_what_is_done_at_the_end_of_a_drain_has_its_deadline(shared_server: Server) -> None:
+    async with asyncio.timeout(60), connect(shared_server.url, drain_timeout=0.2) as nc:
+        nc.at_drain.add(lambda: asyncio.sleep(300))
+        with pytest.raises(Timeout, match="drain timeout"):
             await nc.drain()
         assert nc.closed

@@ -9,8 +9,10 @@ import pytest
 
 from jetspark import Connection, ConnectionLost, Event, OutboundBufferFull, StaleConnection, State, connect
 from jetspark.server import Server
+from jetspark.wire import PingFrame
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
+from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch, eventually
 
 FAST = {"ping_interval": 1.0}  # A server that is slow for two seconds is not dead.
@@ -84,7 +86,7 @@ async def test_it_is_found_while_a_publisher_awaits_and_the_publisher_goes_on(
 async def test_it_is_found_while_the_server_only_sends(proxy: TCPProxy, server: Server, watch: Watch) -> None:
     """Traffic is no proof of life for the way out: only the answer to a ping is."""
     proxy.client_to_server = None
-    async with connect(server.url) as other, connect(proxy.url, **FAST, **watch.listeners) as nc:
+    async with connect(server.url) as other, connect(proxy.url, ping_interval=0.2, **watch.listeners) as nc:
         subscription = await nc.subscribe("a")
         await nc.flush()
 
@@ -181,3 +183,23 @@ async def test_as_many_pings_as_allowed_stay_unanswered(proxy: TCPProxy, watch: 
         assert sent == b"PING\r\n" * pings
         assert str(error).startswith(f"{pings} pings")
         await watch.until(Event.RECONNECTED)
+
+
+async def test_answers_to_pings_may_be_late_while_other_data_arrives(watch: Watch) -> None:
+    """They wait behind it."""
+    interval = 0.2
+    async with (
+        ScriptedServer() as server,
+        connect(server.url, ping_interval=interval, **watch.listeners) as nc,
+    ):
+        subscription = await nc.subscribe("a")
+        await nc.flush()
+        peer = await server.peer()
+        server.answers_pings = False
+        pings = len(peer.all(PingFrame))
+        while len(peer.all(PingFrame)) < pings + 4:
+            peer.deliver("a")
+            await subscription.next()
+            await asyncio.sleep(interval / 20)
+        assert nc.connected
+        assert isinstance(await watch.until(Event.DISCONNECTED), StaleConnection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
@@ -139,8 +140,10 @@ class Connection(Twin[aio.Connection]):
             self.close()
 
     async def _drain(self) -> None:
-        await self._bridge.writer.settle(self._inner.options.drain_timeout)
-        await self._inner.drain()
+        seconds = self._inner.options.drain_timeout
+        deadline = asyncio.get_running_loop().time() + seconds
+        await self._bridge.writer.settle(seconds)
+        await self._inner.drain_until(deadline)
 
     def close(self) -> None:
         self._bridge.close()

@@ -34,6 +34,10 @@ __all__ = ["Connection", "Statistics"]
 PENDING_MSGS_LIMIT: Final = 512 * 1024
 PENDING_BYTES_LIMIT: Final = 128 * 1024 * 1024
 
+#: Seconds that closing waits for what is queued to be written, and then for each thing that has to end.
+_CLOSE_TIMEOUT: Final = 2.0
+_GRACE: Final = 1.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
@@ -234,8 +238,9 @@ class Connection:
 
         Read the subscription with `next()` or `async for`, or give a `callback`, which is called with one
         message after the other. Members of one `queue` share the messages. `max_msgs` ends the subscription
-        after so many. Beyond the limits messages are dropped and reported as `SlowConsumer`. With asyncio,
-        the callback may be a coroutine function.
+        after so many. Beyond the limits, by default 524,288 messages and 128 MiB of them with subjects and
+        headers, messages are dropped and reported as `SlowConsumer`. With asyncio, the callback may be a
+        coroutine function.
         """
         self._raise_if_ending()
         if max_msgs is not None:
@@ -323,14 +328,18 @@ class Connection:
         Nothing new is accepted meanwhile. Then the connection closes, also when `Timeout` is raised after
         `drain_timeout` because callbacks did not finish.
         """
+        await self.drain_until(self._loop.time() + self.options.drain_timeout)
+
+    async def drain_until(self, deadline: float) -> None:
+        """`drain` with another deadline, a time of the event loop."""
         if self._draining or self.closed:
             return
         self._draining = True
-        deadline = self._loop.time() + self.options.drain_timeout
         try:
             subscriptions = {each for each in self.session.receivers if isinstance(each, Subscription)}
             await self.drain_subscriptions(subscriptions | self.callbacks, deadline)
-            await asyncio.gather(*(last() for last in list(self.at_drain)))
+            async with asyncio.timeout_at(deadline):
+                await asyncio.gather(*(last() for last in list(self.at_drain)))
             self._publishing = self._plain = False
             while self.session.attached or self.session.outbox.size:
                 try:
@@ -338,8 +347,15 @@ class Connection:
                     break
                 except errors.ConnectionLost:
                     continue  # The queue is written after the reconnect.
+        except TimeoutError as error:
+            if isinstance(error, errors.Timeout):
+                raise
+            raise errors.Timeout(
+                "consumers could not be deleted within the drain timeout", hint="Raise drain_timeout"
+            ) from None
         finally:
-            await self.close()
+            left = deadline - self._loop.time()
+            await self._close(min(left, _CLOSE_TIMEOUT), min(max(left, 0.1), _GRACE))
 
     async def drain_subscriptions(self, subscriptions: Collection[Subscription], deadline: float) -> None:
         """Unsubscribe, wait for messages in flight, let callbacks finish. Raises `Timeout`."""
@@ -366,20 +382,24 @@ class Connection:
 
         Closing twice does nothing; a cancelled close still closes. With asyncio, callbacks are cancelled too.
         """
+        await self._close(min(self.options.connect_timeout, _CLOSE_TIMEOUT), _GRACE)
+
+    async def _close(self, timeout: float, grace: float) -> None:
+        """Write for `timeout` seconds; then each step of closing has `grace` seconds to end."""
         self._publishing = self._plain = False
         callbacks = list(self.callbacks)
         for subscription in callbacks:
             subscription.cancel()
         try:
             if self.session.attached:
-                await self.session.flush(min(self.options.connect_timeout, 2.0))
+                await self.session.flush(timeout)
         except Error:
             pass  # What could not be written is lost with the connection.
         finally:
-            await self._link.close(None)
+            await self._link.close(None, grace)
             for subscription in callbacks:
-                await subscription.join(1.0)
-            await self._link.events.settle(1.0)
+                await subscription.join(grace)
+            await self._link.events.settle(grace)
 
     async def wait_closed(self) -> None:
         """Return when the connection is closed, by the user or for good."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from jetspark.core.signal import Signal
 from jetspark.core.transport import Transport
-from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, Timeout
-from jetspark.wire import FrameQueue
+from jetspark.errors import ConnectionClosed, Error, OutboundBufferFull, StaleConnection, Timeout
+from jetspark.wire import FrameQueue, encode
 
 __all__ = ["TURN", "Outbox"]
 
@@ -22,6 +22,10 @@ __all__ = ["TURN", "Outbox"]
 TURN: Final = 128 * 1024
 #: From this many on, they are handed to the transport at once: the caller may not await.
 _INLINE: Final = 1024 * 1024
+#: Bytes of session frames that may wait beyond the limit: more than a million subscriptions.
+_CONTROL: Final = 64 * 1024 * 1024
+#: Most PONGs that wait. A server needs the last one only.
+_PONGS: Final = 1024
 
 
 class SessionFrame(bytes):
@@ -50,6 +54,7 @@ class Outbox:
         "_drain_timeout",
         "_limit",
         "_loop",
+        "_pongs",
         "_scheduled",
         "_signal",
         "_sink",
@@ -71,6 +76,7 @@ class Outbox:
         self.queue = FrameQueue()
         self._sink: Transport | None = None
         self._scheduled = False
+        self._pongs = 0
         self._signal = Signal()
         self._closed: Error | None = None
 
@@ -118,9 +124,22 @@ class Outbox:
         self.flush()
 
     def write_control(self, frame: bytes) -> None:
-        """Queue frames of the session itself: small, not subject to the limit, dropped at a disconnect."""
+        """Queue frames of the session itself: small, not subject to the limit, dropped at a disconnect.
+
+        None can be left out, and a server can provoke them: one that lets too many of them wait is given up.
+        """
         self.queue.size += len(frame)
         self.queue.frames.append(SessionFrame(frame))
+        if not self._scheduled:
+            self._schedule()
+        if self.queue.size > self._limit + _CONTROL:
+            self.flush()
+            if self._sink is not None and self.queue.size > self._limit + _CONTROL:
+                self._sink.fail(StaleConnection(f"the server does not read: {self.queue.size} bytes wait"))
+
+    def answer_ping(self) -> None:
+        """Write a PONG before everything else that waits."""
+        self._pongs = min(self._pongs + 1, _PONGS)
         if not self._scheduled:
             self._schedule()
 
@@ -134,11 +153,16 @@ class Outbox:
         self._scheduled = False
         queue, sink = self.queue, self._sink
         queue.room = 0
-        if sink is None or not queue.frames:
+        if sink is None:
             return
         if not sink.writable:
             # It calls this again when it is; until then frames are only kept.
             queue.room = self._limit + 1
+            return
+        if self._pongs:
+            sink.write(encode.PONG * self._pongs)
+            self._pongs = 0
+        if not queue.frames:
             return
         if queue.size > 2 * _INLINE:
             self._flush_much(sink)
@@ -170,6 +194,7 @@ class Outbox:
     def detach(self) -> None:
         """Stop writing; keep published frames, drop those of the session."""
         self._sink = None
+        self._pongs = 0
         self._replace([frame for frame in self.queue.frames if type(frame) is not SessionFrame])
 
     def drop_larger(self, max_payload: int) -> int:

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 from jetspark.core.outbox import Outbox
 from jetspark.core.receiver import Receiver
@@ -30,6 +30,9 @@ from jetspark.wire import (
 )
 
 __all__ = ["Session"]
+
+#: How many times as many PINGs may be unanswered while other data arrives: a PONG may wait behind much of it.
+_BEHIND_DATA: Final = 5
 
 
 class Session:
@@ -54,6 +57,9 @@ class Session:
         #: One entry per unanswered PING: the future that waits for it, or None for a PING of the timer.
         self._pongs: deque[asyncio.Future[None] | None] = deque()
         self._outstanding_pings = 0
+        # How many times in a row nothing was received from one PING to the next.
+        self._silent_pings = 0
+        self._bytes_at_ping = 0
         self._ping_timer: asyncio.TimerHandle | None = None
         self._bytes_received = 0
         self._bytes_sent = 0
@@ -94,7 +100,7 @@ class Session:
         self.outbox.detach()
         if self._ping_timer is not None:
             self._ping_timer.cancel()
-        self._outstanding_pings = 0
+        self._outstanding_pings = self._silent_pings = self._bytes_at_ping = 0
         pongs, self._pongs = self._pongs, deque()
         for waiter in pongs:
             if waiter is not None and not waiter.done():
@@ -171,8 +177,7 @@ class Session:
     def _control(self, frame: AnyFrame) -> None:
         match frame:
             case PingFrame():
-                if self.transport is not None:
-                    self.transport.write(encode.PONG)
+                self.outbox.answer_ping()
             case PongFrame():
                 self._outstanding_pings = 0
                 if self._pongs and (waiter := self._pongs.popleft()) is not None and not waiter.done():
@@ -190,7 +195,13 @@ class Session:
         """Send a PING, whatever the traffic: so a dead peer is found even while the client only writes."""
         if self.transport is None:
             return
-        if self._outstanding_pings >= self._max_outstanding_pings:
+        received = self.transport.bytes_received
+        self._silent_pings = self._silent_pings + 1 if received == self._bytes_at_ping else 0
+        self._bytes_at_ping = received
+        allowed = self._max_outstanding_pings
+        if self._silent_pings < allowed:
+            allowed *= _BEHIND_DATA
+        if self._outstanding_pings >= allowed:
             self.transport.fail(
                 StaleConnection(
                     f"{self._outstanding_pings} pings, {self._ping_interval} s apart, were not answered"

@@ -24,6 +24,8 @@ Tap: TypeAlias = Callable[[bool, bytes], None]
 #: Bytes in asyncio's own buffer at which writing pauses. Further frames stay in the outbox, where they
 #: survive a reconnect.
 _HIGH_WATER: Final = 512 * 1024
+#: Most bytes that a server may send before it has accepted the connection: INFO and a few short frames.
+_MOST_EARLY: Final = 1024 * 1024
 
 
 class Transport(asyncio.Protocol):
@@ -151,5 +153,10 @@ class Transport(asyncio.Protocol):
             self._transport.abort()
 
     def _keep(self, frames: list[AnyFrame]) -> None:
+        if self.bytes_received > _MOST_EARLY:
+            self.fail(
+                RemoteProtocolError(f"the server sent {self.bytes_received} bytes during the handshake")
+            )
+            return
         self._early += frames
         self._arrived.wake()
