@@ -332,8 +332,10 @@ class JetStream:
             flow_control: Let the server wait for the reader; with heartbeats, every 5 seconds if not given.
             deliver_policy, headers_only, inactive_threshold: As in `ConsumerConfig`.
             manual_ack: Do not acknowledge by itself after a callback that returned.
-            alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats).
-            pending_msgs_limit, pending_bytes_limit: Most that waits for the reader; more is dropped.
+            alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats);
+                without heartbeats, until it looks whether the consumer still exists (30).
+            pending_msgs_limit, pending_bytes_limit: Most that waits for the reader (524,288 messages, 128
+                MiB of them); more is dropped.
             on_error: Called with errors that no call can raise; else they go to the connection's `on_error`.
 
         Raises `UsageError` for contradictory arguments, `SubscribeError` or a subclass when the existing
