@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 
 from bench.harness import Measurement
-from bench.measurements import consume, core, latency, publish, recovery, ship
+from bench.measurements import consume, core, latency, publish, recovery, scale, ship
 
 
 def everything() -> list[Measurement]:
     """All measurements; without those of Spark if it is not installed."""
     listed = [core.PUBLISH, core.SUBSCRIBE, consume.FETCH, consume.ACKED, publish.PUBLISH]
-    listed += [latency.DELIVERY, latency.REQUEST]
+    listed += [latency.DELIVERY, latency.REQUEST, scale.SCALE]
     if importlib.util.find_spec("pyspark") is None:
         return [*listed, ship.SHIP, recovery.RECOVERY]
     from bench.measurements import pipeline, spark_read, spark_write, streams

@@ -105,8 +105,7 @@ def _rows(measurement: Measurement, table: Table) -> Iterator[list[str]]:
         *(f"of {other}" if kind == "of" else f"x {other}" for kind, other in ratios),
     ]
     for name in table.samples:
-        values = table.values(name, main.key)
-        if not values:
+        if not table.samples[name]:
             continue
         yield [
             name,

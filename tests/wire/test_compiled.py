@@ -348,8 +348,8 @@ def test_the_acks_of_a_server_are_plain(between: bytes) -> None:
     assert compiled.pub_acks([compiled.MsgFrame(b"1", b"a.7", b"", b"", data)], 2) == [7]
 
 
-@given(st.lists(st.tuples(st.sampled_from([b"1", b"2", None]), st.integers(1, 3)), max_size=6))
-def test_runs_of_one_subscription_are_found_as_in_python(runs: list[tuple[bytes | None, int]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from([b"1", b"2", b"3", None]), st.integers(1, 3)), max_size=10))
+def test_messages_are_grouped_by_subscription_as_in_python(runs: list[tuple[bytes | None, int]]) -> None:
     def made(kind: Any) -> list[Any]:
         return [
             frames.PING if sid is None else kind(bytes(sid), b"a", b"", b"", b"%d" % number)
@@ -361,8 +361,25 @@ def test_runs_of_one_subscription_are_found_as_in_python(runs: list[tuple[bytes 
         compiled.by_subscription(made(compiled.MsgFrame)),
         bulk.by_subscription(made(frames.MsgFrame)),
     )
-    assert [(sid, [fields(frame) for frame in run]) for sid, run in lazy] == [
-        (sid, [fields(frame) for frame in run]) for sid, run in plain
+    assert [(sid, [fields(frame) for frame in group]) for sid, group in lazy] == [
+        (sid, [fields(frame) for frame in group]) for sid, group in plain
+    ]
+
+
+def test_messages_are_grouped_in_order_and_never_across_other_frames() -> None:
+    def message(sid: bytes, data: bytes) -> Any:
+        return frames.MsgFrame(sid, b"a", b"", b"", data)
+
+    a1, b1, a2, b2, a3 = (
+        message(*each) for each in [(b"1", b"1"), (b"2", b"1"), (b"1", b"2"), (b"2", b"2"), (b"1", b"3")]
+    )
+    listed = [a1, b1, a2, frames.PING, frames.PONG, b2, a3]
+    assert bulk.by_subscription(listed) == [
+        (b"1", [a1, a2]),
+        (b"2", [b1]),
+        (None, [frames.PING, frames.PONG]),
+        (b"2", [b2]),
+        (b"1", [a3]),
     ]
 
 

@@ -162,13 +162,13 @@ class Session:
     # --- frames
 
     def receive(self, frames: list[AnyFrame]) -> None:
-        """Dispatch the frames of one read: each receiver is called once per run of its messages."""
-        for sid, run in by_subscription(frames):
+        """Dispatch the frames of one read: each receiver is called once with all of its messages."""
+        for sid, group in by_subscription(frames):
             if sid is None:
-                for frame in run:
+                for frame in group:
                     self._control(frame)
                 continue
-            messages = cast("list[MsgFrame]", run)
+            messages = cast("list[MsgFrame]", group)
             self.messages_received += len(messages)
             receiver = self._receivers.get(sid)
             if receiver is not None:

@@ -41,8 +41,20 @@ _NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
 def by_subscription(frames: list[AnyFrame]) -> list[tuple[bytes | None, list[AnyFrame]]]:
-    """Runs of consecutive frames of one subscription, each with its id; None for other frames."""
-    return [(sid, list(run)) for sid, run in groupby(frames, _sid)]
+    """The messages of each subscription, with its id; None for other frames, which keep their places."""
+    groups: list[tuple[bytes | None, list[AnyFrame]]] = []
+    known: dict[bytes, list[AnyFrame]] = {}
+    for sid, run in groupby(frames, _sid):
+        if sid in known:
+            known[sid] += run
+            continue
+        group = list(run)
+        groups.append((sid, group))
+        if sid is None:
+            known.clear()
+        else:
+            known[sid] = group
+    return groups
 
 
 def any_status(frames: list[MsgFrame]) -> bool:

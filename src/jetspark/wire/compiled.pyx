@@ -566,21 +566,38 @@ cdef class FrameQueue:
 
 
 def by_subscription(list frames not None):
-    """Runs of consecutive frames of one subscription, each with its id; None for other frames."""
-    cdef Py_ssize_t count = PyList_GET_SIZE(frames), start = 0, at
-    cdef list runs = []
+    """The messages of each subscription, with its id; None for other frames, which keep their places."""
+    cdef Py_ssize_t count = PyList_GET_SIZE(frames), at
+    cdef list groups = [], group = None
+    cdef dict known = {}
     cdef object sid, current = None
     for at in range(count):
         frame = <object>PyList_GET_ITEM(frames, at)
         sid = (<MsgFrame>frame).sid if type(frame) is MsgFrame else frame.sid
-        if at == 0:
+        if group is None or (sid is not current and sid != current):
+            if at and len(groups) == 0:
+                # The first change: until here, and mostly to the end, all are of one subscription.
+                group = frames[:at]
+                groups.append((current, group))
+                if current is not None:
+                    known[current] = group
             current = sid
-        elif sid is not current and sid != current:
-            runs.append((current, frames[start:at]))
-            start, current = at, sid
-    if count:
-        runs.append((current, frames[start:] if start else frames))
-    return runs
+            if at:
+                group = known.get(sid)
+                if group is None:
+                    group = []
+                    groups.append((sid, group))
+                    if sid is None:
+                        known.clear()
+                    else:
+                        known[sid] = group
+            else:
+                group = frames
+        if group is not frames:
+            group.append(frame)
+    if count and len(groups) == 0:
+        groups.append((current, frames))
+    return groups
 
 
 def any_status(list frames not None):
