@@ -51,6 +51,8 @@ class Outcome:
     errors: Counter[str] = field(default_factory=Counter)
     stored: int = 0
     deliveries: int = 0
+    #: Seconds that a message waited at most, by reader.
+    longest: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -69,10 +71,11 @@ async def run(plan: Plan, *, settle: float = SETTLE) -> Outcome:
         record.findings += await surroundings.left()
     finally:
         loop.set_exception_handler(unhandled)
-    outcome.findings = [*record.findings, *judge(record, forgetful=plan.forgetful)]
+    outcome.findings = [*record.findings, *judge(record, forgetful=plan.forgetful, gentle=plan.gentle)]
     outcome.errors = record.errors
     outcome.stored = len(record.stored or ())
     outcome.deliveries = record.deliveries
+    outcome.longest = {reading.name: reading.longest for reading in record.readings}
     outcome.seconds = time.monotonic() - start
     return outcome
 

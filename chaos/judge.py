@@ -10,13 +10,16 @@ from chaos.record import Letters, Reading, Record
 __all__ = ["judge"]
 
 _SHOWN = 6
+#: Seconds; a leader that steps down is replaced in far less, on a loaded machine too.
+_STALL = 4.0
 
 
-def judge(record: Record, *, forgetful: bool) -> list[str]:
+def judge(record: Record, *, forgetful: bool, gentle: bool = False) -> list[str]:
     """One sentence for each thing that must not be.
 
     `forgetful`: a server was killed or another one became leader. It may have forgotten that a consumer
-    delivered a message, and may deliver it again under the same consumer sequence.
+    delivered a message, and may deliver it again under the same consumer sequence. `gentle`: servers and
+    connections were up all the time, so that no message has a reason to wait.
     """
     if record.stored is None:
         return ["the stream could not be read at the end"]
@@ -25,6 +28,8 @@ def judge(record: Record, *, forgetful: bool) -> list[str]:
         promises = _ordered(reading) if reading.ordered else _acked(reading, forgetful)
         problems = (*_delivered(reading, record.stored), *promises)
         found += [f"{reading.name}: {problem}" for problem in problems]
+        if gentle and reading.longest > _STALL:
+            found.append(f"{reading.name}: stalled: a message waited {reading.longest:.1f} s for its reader")
     if record.letters is not None:
         found += [f"dead letters: {problem}" for problem in _letters(record.letters, record.stored)]
     return found

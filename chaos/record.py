@@ -1,7 +1,8 @@
-"""What the workloads of a cell did. No I/O, no clock. Threads may add to it."""
+"""What the workloads of a cell did. No I/O. Threads may add to it."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from tests.support.ledger import Ledger
@@ -19,6 +20,8 @@ class Reading:
         self.name = name
         #: Whether it promises every message once and in order; else at least once.
         self.ordered = ordered
+        #: Seconds from storing to the first delivery, for the message that waited longest.
+        self.longest = 0.0
         self.sequences: list[int] = []
         self.replies: list[str] = []
         #: The data of each sequence when it came first.
@@ -26,7 +29,11 @@ class Reading:
 
     def take(self, message: JetStreamMsg | blocking.JetStreamMsg) -> None:
         """Record a delivery."""
-        self.add(message.metadata.sequence.stream, message.reply, message.data)
+        metadata = message.metadata
+        sequence = metadata.sequence.stream
+        if sequence not in self.data:
+            self.longest = max(self.longest, time.time() - metadata.timestamp_ns / 1e9)
+        self.add(sequence, message.reply, message.data)
 
     def add(self, sequence: int, reply: str, data: bytes) -> None:
         """Record a message that was read without a consumer, or one of `take`."""

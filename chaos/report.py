@@ -10,8 +10,10 @@ from chaos.cell import Outcome
 
 __all__ = ["HEADING", "row", "summary"]
 
-_FORMAT = "{:>5}  {:<8}{:>11}  {:>9}  {:>6}  {:>8}  {:>10}  {:>6}  {}"
-HEADING = _FORMAT.format("cell", "place", "seed", "workloads", "faults", "stored", "delivered", "s", "result")
+_FORMAT = "{:>5}  {:<8}{:>11}  {:>9}  {:>6}  {:>8}  {:>10}  {:>6}  {:>7}  {}"
+HEADING = _FORMAT.format(
+    "cell", "place", "seed", "workloads", "faults", "stored", "delivered", "s", "longest", "result"
+)
 
 
 def row(number: int, outcome: Outcome) -> str:
@@ -26,6 +28,7 @@ def row(number: int, outcome: Outcome) -> str:
         f"{outcome.stored:,}",
         f"{outcome.deliveries:,}",
         f"{outcome.seconds:.1f}",
+        f"{max(outcome.longest.values(), default=0.0):.1f}",
         "FAILED" if outcome.findings else "ok",
     )
     return "\n".join([line, *details(outcome)]) if outcome.findings else line
@@ -36,6 +39,8 @@ def details(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     steps = ", ".join(f"{step.fault} at {step.at:.1f} s for {step.seconds:.1f} s" for step in plan.steps)
     lines = [f"workloads: {', '.join(plan.workloads)}", f"faults: {steps or 'none'}"]
+    waits = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in outcome.longest.items())
+    lines.append(f"longest wait of a stored message: {waits or 'none'}")
     lines += [f"errors that calls raised: {_counts(outcome.errors)}", *outcome.findings]
     lines.append(f'repeat it: make chaos ARGS="{plan.arguments}"')
     return [textwrap.indent(line.rstrip(), "       ") for line in lines]
@@ -56,9 +61,18 @@ def summary(outcomes: Sequence[Outcome], seed: int) -> str:
             f"faults: {_counts(faults)}",
             f"workloads: {_counts(runs)}",
             f"errors that calls raised: {_counts(errors)}",
+            f"longest wait of a stored message: {', '.join(_longest(outcomes))}",
             *(f'repeat: make chaos ARGS="{outcome.plan.arguments}"' for outcome in failed),
         ]
     )
+
+
+def _longest(outcomes: Sequence[Outcome]) -> list[str]:
+    longest: dict[str, float] = {}
+    for outcome in outcomes:
+        for name, seconds in outcome.longest.items():
+            longest[name] = max(seconds, longest.get(name, 0.0))
+    return [f"{name} {seconds:.1f} s" for name, seconds in sorted(longest.items())]
 
 
 def _counts(counter: Counter[str]) -> str:

@@ -32,6 +32,11 @@ def _accept(reading: Reading, message: JetStreamMsg) -> None:
     message.ack()
 
 
+def _expires(stage: Stage) -> float:
+    """Seconds; at the end a long fetch would only wait."""
+    return 1.0 if stage.calm else stage.random.choice((1.0, 5.0))
+
+
 async def fetch(stage: Stage) -> None:
     reading = stage.record.reading(stage.name)
     async with stage.connect() as nc:
@@ -39,7 +44,7 @@ async def fetch(stage: Stage) -> None:
         stage.ready()
         while not reading.complete:
             async with stage.tolerance():
-                batch = await consumer.fetch(stage.random.choice((1, 10, 100)), expires=1.0)
+                batch = await consumer.fetch(stage.random.choice((1, 10, 100)), expires=_expires(stage))
                 for message in batch:
                     reading.take(message)
                 batch.ack()
@@ -52,7 +57,7 @@ async def next_(stage: Stage) -> None:
         stage.ready()
         while not reading.complete:
             async with stage.tolerance():
-                if (message := await consumer.next(expires=1.0)) is not None:
+                if (message := await consumer.next(expires=_expires(stage))) is not None:
                     _accept(reading, message)
 
 
@@ -94,7 +99,9 @@ async def classic(stage: Stage) -> None:
         stage.ready()
         while not reading.complete:
             async with stage.tolerance():
-                for message in await subscription.fetch(stage.random.choice((1, 50)), timeout=1.0):
+                for message in await subscription.fetch(
+                    stage.random.choice((1, 50)), timeout=_expires(stage)
+                ):
                     _accept(reading, message)
         # It created the durable, and deletes it. A server that was slow to confirm did it at the first try.
         with suppress(ConsumerNotFound):

@@ -98,6 +98,15 @@ def test_the_same_delivery_twice_is_wrong_unless_a_server_may_have_forgotten_it(
     assert judge(record, forgetful=True) == []
 
 
+def test_a_message_that_waits_though_nothing_is_down_is_found() -> None:
+    record = read(1, 2, 3, ordered=False)
+    record.readings[0].longest = 5.0
+    assert judge(record, forgetful=True) == []
+    record = read(1, 2, 3, ordered=False)
+    record.readings[0].longest = 5.0
+    assert judge(record, forgetful=True, gentle=True) == ["r: stalled: a message waited 5.0 s for its reader"]
+
+
 def test_dead_letters_are_compared_with_what_the_server_announced() -> None:
     record = written(*STORED.values())
     letters = record.letters = Letters()
