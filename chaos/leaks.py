@@ -17,6 +17,8 @@ __all__ = ["Surroundings", "left_consumers"]
 
 #: Seconds in which everything must be gone.
 _WITHIN = 10.0
+#: An `inactive_threshold` that short, in seconds, is as good as a deletion.
+_SOON = 10.0
 #: The threads of `asyncio.to_thread`, which the cell itself uses.
 _POOL = "asyncio_"
 
@@ -64,12 +66,20 @@ def _sockets() -> list[str]:
 
 
 async def left_consumers(site: Site, expected: Set[str]) -> list[str]:
-    """Consumers of the stream that are not `expected` and do not go."""
+    """Consumers of the stream that are not `expected` and do not go.
+
+    Those that the server deletes by itself after a few seconds are no leak. After an outage that takes it
+    up to a minute (cnaStart in nats-server).
+    """
     deadline = time.monotonic() + _WITHIN
     left: set[str] = set()
     while True:
         with suppress(Error):
-            left = {name async for name in site.js.consumer_names(STREAM)} - expected
+            left = {
+                info.name
+                async for info in site.js.consumers(STREAM)
+                if info.name not in expected and not 0 < (info.config.inactive_threshold or 0) <= _SOON
+            }
             if not left:
                 return []
         if time.monotonic() > deadline:

@@ -35,6 +35,7 @@ from tests.support.watch import eventually
 HOUR = 3600.0
 
 NO_STREAM = {"code": 404, "err_code": 10059, "description": "stream not found"}
+NO_LEADER = {"code": 503, "err_code": 10008, "description": "JetStream system temporarily unavailable"}
 NO_RESOURCES = {"code": 503, "err_code": 10023, "description": "insufficient resources"}
 
 
@@ -393,6 +394,20 @@ async def test_a_failed_creation_is_reported_and_retried(
         assert again.consumer == "o_6"
         again.send(again.message(sequence=2))
         assert await take(messages, 1) == [2]
+
+
+@pytest.mark.usefixtures("short_waits")
+async def test_a_consumer_that_no_leader_confirmed_is_deleted(
+    server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors
+) -> None:
+    """A cluster without a leader may create it later, when nobody knows of it any more."""
+    async with reading(consumer, errors):
+        pull = await server.pull()
+        server.refusals = [NO_LEADER, NO_RESOURCES]
+        pull.send(pull.status("409 Consumer Deleted"))
+        await server.pull()
+        assert {await soon(server.deleted) for _ in range(2)} == {"o_1", "o_2"}
+    assert await soon(server.deleted) == "o_4"  # o_3 was refused
 
 
 async def test_each_attempt_waits_up_to_twice_as_long(

@@ -255,10 +255,10 @@ class Chain:
         """Delete a consumer whose creation failed or was cancelled, when that is answered and not before."""
         try:
             await creating
-        except APIError:
-            return
-        except Error:
-            pass  # It may exist all the same.
+        except Error as error:
+            if isinstance(error, APIError) and not error.transient:
+                return
+            # It may exist all the same, or come to exist when there is a leader again.
         await self._delete(name)
 
     async def _delete(self, name: str) -> None:
