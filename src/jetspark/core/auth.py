@@ -1,6 +1,7 @@
 """Authentication: the credentials in CONNECT, built again for every connect.
 
-No secret is kept or logged. `nkeys` is imported when a signature is needed.
+No secret is kept or logged. An error about one is raised outside of `except` blocks: its context would hold
+the text that could not be decoded or encoded. `nkeys` is imported when a signature is needed.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import base64
 import inspect
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from jetspark.core.options import ConnectOptions, Secret
 from jetspark.core.servers import PoolServer
 from jetspark.errors import AuthorizationError, UsageError
+from jetspark.wire.subjects import check_text
 
 __all__ = ["auth_fields"]
 
@@ -47,9 +50,10 @@ async def auth_fields(options: ConnectOptions, server: PoolServer, nonce: str) -
         user = _reveal(options.user, "user")
         return {"user": user, "pass": _reveal(options.password or "", "password")}
     if server.user is not None:
+        user = check_text(server.user, "the user in servers")
         if server.password is None:
-            return {"auth_token": server.user}
-        return {"user": server.user, "pass": server.password}
+            return {"auth_token": user}
+        return {"user": user, "pass": check_text(server.password, "the password in servers")}
     return {}
 
 
@@ -57,15 +61,17 @@ def _reveal(secret: Secret, option: str) -> str:
     text = secret if isinstance(secret, str) else secret()
     if not isinstance(text, str):
         raise UsageError(f"{option} must return text, not {type(text).__name__}")
-    return text
+    return check_text(text, option)
 
 
 def _read(path: Path, option: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageError(f"{option}: cannot read {str(path)!r}: {reason}") from None
+    except OSError as error:
+        reason = error.strerror
+    except UnicodeDecodeError:
+        reason = "it is not text"
+    raise UsageError(f"{option}: cannot read {str(path)!r}: {reason}")
 
 
 def _read_credentials(path: Path) -> tuple[str, str]:
@@ -83,11 +89,11 @@ def _read_credentials(path: Path) -> tuple[str, str]:
 def _sign_with_seed(seed: str, nonce: str, option: str, *, public_key: bool = True) -> dict[str, str]:
     import nkeys  # noqa: PLC0415 - costs a few milliseconds and a native library; most users have no nkeys
 
-    try:
+    pair = None
+    with suppress(Exception):
         pair = nkeys.from_seed(bytearray(seed.encode()))
-    except Exception:
-        # The cause would show the seed in a traceback.
-        raise UsageError(f"{option}: not an nkey seed; the seed of a user starts with SU") from None
+    if pair is None:
+        raise UsageError(f"{option}: not an nkey seed; the seed of a user starts with SU")
     try:
         fields = {"sig": _base64(pair.sign(_required(nonce).encode()))}
         if public_key:

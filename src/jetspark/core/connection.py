@@ -26,7 +26,7 @@ from jetspark.core.subscription import Callback, Subscription
 from jetspark.errors import Error
 from jetspark.wire import hpub, pub
 from jetspark.wire.headers import HeadersLike
-from jetspark.wire.subjects import check_filter, check_queue, check_subject
+from jetspark.wire.subjects import check_filter, check_queue, check_subject, encode_subject
 
 __all__ = ["Connection", "Statistics"]
 
@@ -209,7 +209,7 @@ class Connection:
             data = as_bytes(data)
         if type(subject) is not str:
             raise errors.UsageError(f"subject must be a str, not {type(subject).__name__}")
-        encoded = check_subject(subject)
+        encoded = encode_subject(subject)
         encoded_reply = check_subject(reply, "reply") if reply else inbox
         block = block or header_block(headers)
         if block:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from jetspark.core.events import Event, Listener
 from jetspark.errors import UsageError
-from jetspark.wire.subjects import check_subject
+from jetspark.wire.subjects import check_subject, check_text
 
 __all__ = ["ConnectOptions", "Path", "Secret", "check_count"]
 
@@ -22,6 +22,7 @@ Secret: TypeAlias = str | Callable[[], str]
 Path: TypeAlias = str | os.PathLike[str]
 
 
+_PATHS: Final = ("nkey_seed_file", "credentials_file", "tls_ca_file", "tls_cert_file", "tls_key_file")
 #: The accepted types of options that are not at their default. `_check_number` checks the numbers.
 _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]] = (
     ("text", lambda value: isinstance(value, str), ("name", "tls_hostname")),
@@ -38,7 +39,7 @@ _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]]
     (
         "a path",
         lambda value: isinstance(value, str | os.PathLike),
-        ("nkey_seed_file", "credentials_file", "tls_ca_file", "tls_cert_file", "tls_key_file"),
+        _PATHS,
     ),
     ("True, False or an SSLContext", lambda value: isinstance(value, bool | ssl.SSLContext), ("tls",)),
     ("a function", callable, ("user_jwt", "sign", *(f"on_{event}" for event in Event))),
@@ -108,8 +109,13 @@ class ConnectOptions:
         _check_number("pending_size", self.pending_size, above=-1, whole=True)
         _check_number("max_reconnect_attempts", self.max_reconnect_attempts, above=-2, whole=True)
         check_subject(self.inbox_prefix, "inbox_prefix")
-        if any(ord(character) < 32 for character in self.name):
-            raise UsageError("name contains control characters")
+        _check_line("inbox_prefix", self.inbox_prefix)
+        _check_line("name", self.name)
+        if self.tls_hostname is not None and not _is_host(self.tls_hostname):
+            raise UsageError(f"tls_hostname: {self.tls_hostname!r} is not a host name")
+        for option in _PATHS:
+            if getattr(self, option) is not None:
+                _check_path(option, getattr(self, option))
         self._check_credentials()
         self._check_tls()
 
@@ -149,6 +155,31 @@ def _check_number(option: str, value: float, *, above: int, whole: bool = False)
     if isinstance(value, bool) or not isinstance(value, kinds) or not value > above:
         kind = "a whole number" if whole else "seconds"
         raise UsageError(f"{option} must be {kind} greater than {above}, not {value!r}")
+
+
+def _check_line(option: str, text: str) -> None:
+    if any(ord(character) < 32 for character in check_text(text, option)):
+        raise UsageError(f"{option} contains control characters")
+
+
+def _check_path(option: str, path: Path) -> None:
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise UsageError(f"{option} must be a path as text, not {type(text).__name__}")
+    try:
+        valid = "\0" not in text and bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        valid = False
+    if not valid:
+        raise UsageError(f"{option}: {text!r} is not the name of a file")
+
+
+def _is_host(name: str) -> bool:
+    # Using another one would raise later.
+    try:
+        return bool(name.encode("idna")) and not any(ord(character) <= 32 for character in name)
+    except UnicodeError:
+        return False
 
 
 def check_count(option: str, value: object, *, least: int = 1) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import re
 from collections.abc import Callable, Iterable, Iterator
-from urllib.parse import unquote, urlsplit
+from contextlib import suppress
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from jetspark.errors import UsageError
 
@@ -18,6 +20,8 @@ DEFAULT_URL = "nats://127.0.0.1:4222"
 _DEFAULT_PORT = 4222
 #: Most servers that are discovered. Each that cannot be reached delays a reconnect.
 MAX_DISCOVERED = 256
+#: A scheme and a host, then a port.
+_ADDRESS = re.compile(r"((?:\w+://)?(?:\[[0-9A-Fa-f:.]*\]?|[^:]*))(?::\d+)?")
 
 
 @dataclasses.dataclass
@@ -75,12 +79,10 @@ def _parse_url(url: str) -> PoolServer:
     wrong = UsageError(f"servers: {_shown(url)!r} is not a URL like {DEFAULT_URL}")
     if not url or any(ord(character) <= 32 for character in url):
         raise wrong
-    try:
-        parts = urlsplit(url if "://" in url else f"nats://{url}")
-        host, port = parts.hostname or "", parts.port
-        host.encode("idna")  # Resolving it would raise later.
-    except ValueError:
-        raise wrong from None
+    split = _split(url if "://" in url else f"nats://{url}")
+    if split is None:
+        raise wrong
+    parts, host, port = split
     if parts.scheme not in ("nats", "tls"):
         raise UsageError(
             f"servers: {_shown(url)!r} has the scheme {parts.scheme!r}; nats and tls are supported"
@@ -97,11 +99,21 @@ def _parse_url(url: str) -> PoolServer:
     )
 
 
+def _split(url: str) -> tuple[SplitResult, str, int | None] | None:
+    """The parts of a URL, its host and port; None if it is invalid: an error would quote a password."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")  # Resolving it would raise later.
+        return parts, host, port
+    return None
+
+
 def _shown(url: str) -> str:
-    """The part of a URL that an error may show: no user info, and no port that may be part of a password."""
+    """The part of a URL that an error may show: no user info, and nothing that may be part of a password."""
     shown = url.rpartition("@")[2]
-    before, colon, port = shown.rpartition(":")
-    return shown if not colon or port.isdigit() or port.startswith("//") else f"{before}:..."
+    found = _ADDRESS.match(shown)
+    return shown if found is None or found.end() == len(shown) else f"{found[1]}:..."
 
 
 class ServerPool:

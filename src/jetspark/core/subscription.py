@@ -83,7 +83,7 @@ class Subscription(Receiver):
     @property
     def queue(self) -> str:
         """The queue group; empty without one."""
-        return self.queue_group.decode()
+        return self.queue_group.decode("utf-8", "surrogateescape")
 
     @property
     def pending_msgs(self) -> int:

@@ -18,7 +18,7 @@ from jetspark.errors import ConnectionLost, Error, RemoteProtocolError, SlowCons
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, AdvisoryKind, parse_advisory
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
-from jetspark.wire.subjects import check_filter, check_name
+from jetspark.wire.subjects import check_filter, check_name, text_list
 
 __all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects", "parse_or_report"]
 
@@ -56,7 +56,7 @@ def advisory_subjects(
             patterns = _OF_A_STREAM
         return [pattern.format(stream=stream or "*", consumer=consumer) for pattern in patterns]
     subjects: dict[str, None] = {}
-    for kind in [kinds] if isinstance(kinds, str | type) else kinds:
+    for kind in [kinds] if isinstance(kinds, type) else text_list(kinds, "kinds"):
         row = _row(kind)
         for name, value in (("stream", stream), ("consumer", consumer)):
             if value is not None and f"{{{name}}}" not in row.patterns[0]:

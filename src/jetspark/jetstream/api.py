@@ -15,7 +15,7 @@ from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
 from jetspark.jetstream.model.requests import StreamListRequest
 from jetspark.jetstream.retry import Backoff
-from jetspark.wire.subjects import check_name, check_subject
+from jetspark.wire.subjects import check_name, check_subject, check_text
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -89,7 +89,7 @@ class API:
         if domain is not None:
             self.prefix = f"$JS.{check_name(domain, 'domain')}.API"
         else:
-            self.prefix = (api_prefix or DEFAULT_PREFIX).rstrip(".")
+            self.prefix = check_text(api_prefix or DEFAULT_PREFIX, "api_prefix").rstrip(".")
             check_subject(self.prefix, "api_prefix")
         self.domain = domain
         self.timeout = timeout

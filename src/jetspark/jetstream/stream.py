@@ -23,6 +23,7 @@ from jetspark.jetstream.model.requests import MsgDeleteRequest, MsgGetRequest, P
 from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.read import direct
+from jetspark.wire.subjects import text_list
 
 __all__ = ["Stream"]
 
@@ -157,7 +158,7 @@ class Stream:
         if up_to_sequence is not None and up_to_time is not None:
             raise UsageError("up_to_sequence and up_to_time exclude each other: give one of them")
         request = MsgGetRequest(
-            multi_last=[subjects] if isinstance(subjects, str) else list(subjects),
+            multi_last=text_list(subjects, "subjects"),
             up_to_seq=up_to_sequence,
             up_to_time=up_to_time,
             batch=_at_least_1("batch", batch),

@@ -17,6 +17,7 @@ __all__ = ["TLS", "Member", "OptionNames", "Options", "User"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PUBLIC_USER_KEY = re.compile(r"U[A-Z2-7]{55}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _RELOADABLE = frozenset({"users", "token", "nkeys", "tls", "max_payload", "config", "debug", "trace"})
 
 
@@ -37,6 +38,8 @@ class User:
     """The user's account, created if needed, with JetStream enabled. `None`: the global account."""
 
     def __post_init__(self) -> None:
+        _check_text("users: user", self.user)
+        _check_text("users: password", self.password)
         if not self.user or not self.password:
             raise UsageError("users: user and password must not be empty")
         for name in ("publish_allow", "publish_deny", "subscribe_allow", "subscribe_deny"):
@@ -46,8 +49,10 @@ class User:
             if value is not None and name.endswith("allow") and not value:
                 # nats-server reads an empty allow list as no list, which allows everything.
                 raise UsageError(f"users: {name} is empty; to allow nothing, deny ['>']")
-        if self.account is not None and not _NAME.fullmatch(self.account):
-            raise UsageError(f"users: account must match {_NAME.pattern}, not {self.account!r}")
+            for subject in value or ():
+                _check_text(f"users: {name}", subject)
+        if self.account is not None:
+            _check_name("users: account", self.account)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +71,10 @@ class TLS:
             raise UsageError("tls: verify needs ca_file")
         for name in ("cert_file", "key_file", "ca_file"):
             path = getattr(self, name)
-            if path is not None and not os.path.isfile(path):
+            if path is None:
+                continue
+            _check_path(f"tls: {name}", path)
+            if not os.path.isfile(path):
                 raise UsageError(f"tls: {name} {os.fspath(path)!r} is not a file")
 
 
@@ -119,8 +127,11 @@ class Options:
             raise UsageError(f"port must be 0 to 65535, not {self.port}")
         for option in ("name", "domain"):
             value = getattr(self, option)
-            if value is not None and not _NAME.fullmatch(value):
-                raise UsageError(f"{option} must match {_NAME.pattern}, not {value!r}")
+            if value is not None:
+                _check_name(option, value)
+        _check_text("config", self.config)
+        if self.store_dir is not None:
+            _check_path("store_dir", self.store_dir)
         if not self.jetstream:
             for option in ("store_dir", "domain", "sync_interval"):
                 if getattr(self, option) is not None:
@@ -135,8 +146,10 @@ class Options:
         self._check_credentials()
 
     def _check_credentials(self) -> None:
-        if self.token is not None and not self.token:
-            raise UsageError("token must not be empty")
+        if self.token is not None:
+            _check_text("token", self.token)
+            if not self.token:
+                raise UsageError("token must not be empty")
         if self.token is not None and (self.users or self.nkeys):
             raise UsageError("token cannot be combined with users or nkeys")
         if not all(isinstance(user, User) for user in self.users):
@@ -147,7 +160,7 @@ class Options:
         if isinstance(self.nkeys, str):
             raise UsageError("nkeys must be a list of keys, not a string")
         for key in self.nkeys:
-            if not _PUBLIC_USER_KEY.fullmatch(key):
+            if not isinstance(key, str) or not _PUBLIC_USER_KEY.fullmatch(key):
                 # The value is not shown: a seed given by mistake is a secret.
                 raise UsageError("nkeys must be public user keys: U and 55 more characters")
 
@@ -172,6 +185,27 @@ class Options:
                     hint=f"These can: {', '.join(sorted(_RELOADABLE))}",
                 )
         return self.change(changes)
+
+
+def _check_text(option: str, value: object) -> None:
+    """Raise `UsageError` unless the configuration file can hold it. It is not shown: it may be a secret."""
+    if not isinstance(value, str):
+        raise UsageError(f"{option} must be a str, not {type(value).__name__}")
+    if _SURROGATE.search(value):
+        raise UsageError(f"{option} contains a lone surrogate, which cannot be encoded")
+
+
+def _check_name(option: str, value: object) -> None:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise UsageError(f"{option} must match {_NAME.pattern}, not {value!r}")
+
+
+def _check_path(option: str, value: object) -> None:
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{option} must be a path, not {type(value).__name__}")
+    _check_text(option, os.fspath(value))
+    if "\0" in os.fspath(value):
+        raise UsageError(f"{option}: {os.fspath(value)!r} is not the name of a file")
 
 
 class OptionNames(TypedDict, total=False):

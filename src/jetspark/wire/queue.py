@@ -6,11 +6,11 @@ from typing import Final
 
 from jetspark.wire.encode import pub
 from jetspark.wire.frames import MsgFrame
-from jetspark.wire.subjects import check_subject
+from jetspark.wire.subjects import encode_subject
 
 __all__ = ["MAX_SUBJECTS", "FrameQueue"]
 
-#: How many subjects the compiled twin caches, encoded. Here `check_subject` does it.
+#: How many subjects the compiled twin caches, encoded. Here `encode_subject` does it.
 MAX_SUBJECTS: Final = 1024
 
 
@@ -34,7 +34,7 @@ class FrameQueue:
         """
         if type(subject) is not str or type(data) is not bytes or len(data) > max_payload:
             return 0
-        frame = pub(check_subject(subject), b"", data)
+        frame = pub(encode_subject(subject), b"", data)
         size = self.size + len(frame)
         if size >= self.room:
             return 0

@@ -154,7 +154,10 @@ async def pause(api: API, stream: str, name: str, until: datetime | float | None
     if isinstance(until, int | float):
         if until <= 0:
             raise UsageError(f"until must be more than 0 seconds, not {until!r}")
-        until = datetime.now(UTC) + timedelta(seconds=until)
+        try:
+            until = datetime.now(UTC) + timedelta(seconds=until)
+        except (OverflowError, ValueError):
+            raise UsageError(f"until is too far away: {until!r} seconds") from None
     request = requests.PauseRequest(pause_until=until)
     answer = await api.call(endpoints.CONSUMER_PAUSE, request, stream=stream, consumer=name)
     return requests.PauseResponse.from_wire(answer)

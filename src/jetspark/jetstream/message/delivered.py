@@ -19,6 +19,7 @@ from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.wire import MsgFrame, acks, replies_start_with
+from jetspark.wire.subjects import check_text
 
 __all__ = [
     "Batch",
@@ -135,9 +136,10 @@ def term_body(reason: str) -> bytes:
     """The payload of a term. Raises `UsageError`."""
     if not reason:
         return TERM
+    encoded = check_text(reason, "reason").encode()
     if "\r" in reason or "\n" in reason:
         raise UsageError(f"reason must not contain a line break: {reason!r}")
-    return TERM + b" " + reason.encode()
+    return TERM + b" " + encoded
 
 
 def ack_frame(reply: bytes, kind: bytes) -> bytes:

@@ -33,6 +33,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self, Union, 
 import msgspec
 
 from jetspark.errors import RemoteProtocolError, UsageError
+from jetspark.wire.subjects import check_text
 
 __all__ = ["Duration", "Model", "UInt", "from_ns", "time_from_wire", "to_ns"]
 
@@ -128,7 +129,15 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """The JSON object as bytes, ready to be sent."""
-        return msgspec.json.encode(self.to_wire())
+        try:
+            return msgspec.json.encode(self.to_wire())
+        except (
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ) as error:  # Only `extra` is not checked.
+            raise UsageError(f"{type(self).__name__}.extra cannot be written as JSON: {error}") from None
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
@@ -164,7 +173,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             try:
                 accepted = field.codec.accept(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 self._refuse(field.name, f"is not accepted: it must be {field.codec.expects}")
             if accepted is not value:
                 msgspec.structs.force_setattr(self, field.name, accepted)
@@ -259,6 +268,10 @@ def _accept(kind: type) -> Callable[[Any], Any]:
     return accept
 
 
+def _accept_text(value: Any) -> str:
+    return check_text(value, "text")  # JSON cannot hold a lone surrogate.
+
+
 def _integer(low: int | None, high: int | None) -> _Codec:
     if low is not None and high is None:
         expects, high = f"an integer of {low} or more", 2 * _INT64 + 1
@@ -302,7 +315,7 @@ def _list(item: _Codec) -> _Codec:
 def _dict(item: _Codec) -> _Codec:
     return _Codec(
         f"a dict of text, each value {item.expects}",
-        lambda value: {_accept(str)(key): item.accept(each) for key, each in _accept(dict)(value).items()},
+        lambda value: {_accept_text(key): item.accept(each) for key, each in _accept(dict)(value).items()},
         lambda value: {key: item.encode(each) for key, each in value.items()},
         lambda value: {key: item.decode(each) for key, each in value.items()},
     )
@@ -317,6 +330,7 @@ def _accept_duration(value: Any) -> float:
 def _accept_time(value: Any) -> datetime:
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise ValueError
+    value.astimezone(UTC)  # Fails near the years 1 and 9999.
     return value
 
 
@@ -341,7 +355,7 @@ def time_from_wire(value: str) -> datetime | None:
 _DURATION = _Codec("a number of seconds", _accept_duration, to_ns, lambda value: from_ns(_accept(int)(value)))
 
 _PLAIN: dict[Any, _Codec] = {
-    str: _Codec("text", _accept(str), _same, _accept(str)),
+    str: _Codec("text in UTF-8", _accept_text, _same, _accept(str)),
     bool: _Codec("True or False", _accept(bool), _same, _accept(bool)),
     int: _integer(None, None),
     bytes: _Codec("bytes", _accept(bytes), lambda value: base64.b64encode(value).decode(), base64.b64decode),

@@ -28,7 +28,7 @@ from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_h
 from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request, shortened
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, any_status
-from jetspark.wire.subjects import check_name
+from jetspark.wire.subjects import check_name, text_list
 
 __all__ = ["OrderedConsumer", "pull_buffer"]
 
@@ -59,7 +59,7 @@ class OrderedConsumer:
     ) -> None:
         check_name(stream, "stream")
         prefix = check_name(name_prefix, "name_prefix") if name_prefix else f"ordered_{secrets.token_hex(6)}"
-        subjects = [filter_subjects] if isinstance(filter_subjects, str) else list(filter_subjects)
+        subjects = text_list(filter_subjects, "filter_subjects")
         if deliver_policy is None:
             if opt_start_seq is not None and opt_start_time is not None:
                 raise UsageError("opt_start_seq and opt_start_time exclude each other")

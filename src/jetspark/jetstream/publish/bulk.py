@@ -19,7 +19,7 @@ from jetspark.errors import Timeout
 from jetspark.jetstream.publish.ack_window import AckWindow
 from jetspark.jetstream.publish.in_flight import InFlight
 from jetspark.wire import hpub
-from jetspark.wire.subjects import check_subject
+from jetspark.wire.subjects import encode_subject
 
 if TYPE_CHECKING:
     from jetspark.jetstream.api import API
@@ -102,7 +102,7 @@ class BulkPublisher:
                 chunk = 0
                 await self._room(size)
             reply = b"%b%d" % (prefix, in_flight.published + 1)
-            frame = hpub(check_subject(message.subject), reply, block, data)
+            frame = hpub(encode_subject(message.subject), reply, block, data)
             in_flight.add(message.subject, message.msg_id, frame, None)
             self._bytes += size
             chunk += size

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from jetspark.errors import UsageError
 from jetspark.wire.headers import Headers, HeadersLike
@@ -118,7 +118,7 @@ def check_msg_id(option: str, value: object) -> str:
     return value
 
 
-def _check_stream(option: str, value: object) -> str:
+def _check_stream(option: str, value: Any) -> str:
     return check_name(value, option)
 
 
@@ -128,7 +128,7 @@ def _check_sequence(option: str, value: object) -> str:
     return str(value)
 
 
-def _check_filter(option: str, value: object) -> str:
+def _check_filter(option: str, value: Any) -> str:
     return check_filter(value, option).decode("utf-8", "surrogateescape")
 
 

@@ -34,7 +34,7 @@ from jetspark.jetstream.publish.headers import stored_before_headers
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, hpub, pub_acks
 from jetspark.wire.headers import NO_RESPONDERS
-from jetspark.wire.subjects import check_subject
+from jetspark.wire.subjects import encode_subject
 
 if TYPE_CHECKING:
     from jetspark.jetstream.api import API
@@ -318,7 +318,7 @@ class InFlight(Receiver):
     def _ask_whether_stored(self, message: Message) -> None:
         reply = b"%b%d" % (self.reply_prefix, message.number)
         block = header_block(stored_before_headers(self._id_of(message)))
-        message.frame = hpub(check_subject(message.subject), reply, block, b"")
+        message.frame = hpub(encode_subject(message.subject), reply, block, b"")
         message.sent_at = self._loop.time()
         self._write_soon(message.frame)
 

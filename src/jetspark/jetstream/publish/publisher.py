@@ -27,7 +27,7 @@ from jetspark.jetstream.publish.headers import MSG_ID, Expectations, check_secon
 from jetspark.jetstream.publish.in_flight import InFlight
 from jetspark.wire import hpub, hpub_numbered
 from jetspark.wire.headers import HeadersLike
-from jetspark.wire.subjects import check_subject
+from jetspark.wire.subjects import check_subject, encode_subject
 
 if TYPE_CHECKING:
     from jetspark.jetstream.api import API
@@ -154,9 +154,13 @@ class Publisher:
         if not in_flight.scheduled:
             in_flight.schedule()
         number = in_flight.published + 1
-        if type(data) is bytes and len(data) + self._block_size <= in_flight.max_payload:
+        if (
+            type(subject) is str
+            and type(data) is bytes
+            and len(data) + self._block_size <= in_flight.max_payload
+        ):
             frame = hpub_numbered(
-                check_subject(subject),
+                encode_subject(subject),
                 in_flight.reply_prefix,
                 number,
                 self._block_start,

@@ -22,7 +22,7 @@ from jetspark.core.headers import block_pieces, extend_block, header_block
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.bulk import Outgoing
 from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id
-from jetspark.wire.subjects import check_subject
+from jetspark.wire.subjects import encode_subject
 
 __all__ = ["COLUMNS", "Columns", "RowEncoder", "check_columns"]
 
@@ -113,7 +113,7 @@ class RowEncoder:
             if fields:
                 block = self._with_headers(block, fields)
             try:
-                check_subject(subject)
+                encode_subject(subject)
             except UsageError as error:
                 raise self._invalid("subject", "is null" if subject is None else str(error)) from None
             message = Outgoing(subject, msg_id, block, payload or b"")

@@ -1,0 +1,296 @@
+"""Every public function that takes text refuses other values, and text that cannot be sent, as `UsageError`.
+
+The functions and their parameters are read from the signatures, so that a new one needs no line here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+import jetspark
+from jetspark import ConsumerConfig, Error, PubAck, StreamConfig, UsageError, blocking
+from jetspark.jetstream.manage.consumers import OrderedKeywords
+from jetspark.jetstream.model import consumer as consumer_models
+from jetspark.jetstream.model import requests as request_models
+from jetspark.jetstream.model import stream as stream_models
+from jetspark.jetstream.model.base import Model
+from jetspark.jetstream.publish.headers import Expectations
+from jetspark.jetstream.pull.options import PullKeywords
+from jetspark.jetstream.push.options import PushKeywords
+from jetspark.server import Server
+from tests.rules.test_parity import PAIRS, shared
+
+#: Never valid where text is expected.
+NOT_TEXT = ["a\ud800", b"a", 7, {7: 1}, object()]
+#: Text that some functions accept. If not, the error is one of ours.
+ODD_TEXT = ["a\udcff", "a\0b", "a" * 5000, "ab\r\nPUB x 0"]
+
+KEYWORDS: dict[str, type] = {
+    each.__name__: each for each in (Expectations, OrderedKeywords, PullKeywords, PushKeywords)
+}
+
+
+class Parameter(NamedTuple):
+    """A parameter that takes text, or several texts."""
+
+    function: str
+    name: str
+    several: bool
+
+    def refused(self) -> list[object]:
+        return [*NOT_TEXT, ["a\ud800"] if self.several else ["a"], [7]]
+
+
+def text_parameters(function: Any, name: str) -> Iterator[Parameter]:
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = str(parameter.annotation)
+        if found := re.match(r"Unpack\[(\w+)\]", annotation):
+            for keyword, hint in KEYWORDS[found[1]].__annotations__.items():
+                if takes_text(str(hint)):
+                    yield Parameter(name, keyword, "Sequence" in str(hint))
+        elif takes_text(annotation):
+            yield Parameter(name, parameter.name, "Iterable" in annotation)
+
+
+def takes_text(annotation: str) -> bool:
+    return re.search(r"\b(str|HeadersLike|Secret|Path)\b", annotation) is not None
+
+
+def parameters_of(cls: type) -> list[Parameter]:
+    """The text parameters of an asynchronous class, without those that only the layers above use."""
+    names = [name for asynchronous, _, name in shared() if asynchronous is cls]
+    functions = [(name, member) for name in names if inspect.isfunction(member := getattr(cls, name))]
+    return [parameter for name, member in functions for parameter in text_parameters(member, name)]
+
+
+CLASSES = [cls for cls in PAIRS if parameters_of(cls)]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"T{secrets.token_hex(6)}"
+
+
+def valid(name: str, function: str) -> dict[str, object]:
+    """Arguments for the parameters that are required."""
+    is_stream = function.endswith("_stream")
+    return {
+        "subject": f"{name}.x",
+        "subjects": ">",
+        "name": name,
+        "stream": name,
+        "consumer": "c",
+        "group": "g",
+        "config": StreamConfig(name=name) if is_stream else ConsumerConfig(name="c"),
+        "sequence": 1,
+        "until": 60.0,
+        "max_messages": 1,
+        "handler": print,
+    }
+
+
+def arguments(function: Any, parameter: Parameter, value: object, name: str) -> dict[str, object]:
+    given = valid(name, parameter.function)
+    required = {
+        each.name: given[each.name]
+        for each in inspect.signature(function).parameters.values()
+        if each.default is each.empty and each.kind is not each.VAR_KEYWORD and each.name != "self"
+    }
+    quick = {"expires": 0.1, "retry_for": 0.0}
+    if parameter.name == "subject" and value in ODD_TEXT:
+        value = f"{name}.{value}"  # The stream stores it, so that nothing waits for a stream.
+    more = {each: quick[each] for each in quick if each in inspect.signature(function).parameters}
+    return {**required, **more, parameter.name: value}
+
+
+def stream_config(name: str) -> StreamConfig:
+    return StreamConfig(
+        name=name, subjects=[f"{name}.>"], storage="memory", allow_direct=True, allow_atomic=True
+    )
+
+
+@pytest_asyncio.fixture
+async def objects(shared_server: Server, name: str) -> AsyncIterator[dict[str, Any]]:
+    """One object of each asynchronous class."""
+    async with jetspark.connect(shared_server.url) as nc:
+        js = nc.jetstream()
+        stream = await js.create_stream(stream_config(name))
+        consumer = await stream.create_consumer(ConsumerConfig(durable_name="c"))
+        async with await nc.subscribe(f"{name}.core") as plain:
+            await nc.publish(f"{name}.core", b"", reply=f"{name}.answer")
+            message = await plain.next()
+        (delivered,) = await consumer.fetch(1)
+        yield {
+            "Connection": nc,
+            "Msg": message,
+            "JetStreamMsg": delivered,
+            "JetStream": js,
+            "Stream": stream,
+            "Consumer": consumer,
+            "OrderedConsumer": await stream.ordered_consumer(),
+            "Publisher": js.publisher(),
+            "AtomicBatch": js.atomic_batch(),
+            "PullSubscription": await js.pull_subscribe(f"{name}.>", durable="p"),
+        }
+        await stream.delete()
+
+
+@pytest.fixture
+def plain_objects(shared_server: Server, name: str) -> Iterator[dict[str, Any]]:
+    """One object of each blocking class."""
+    with blocking.connect(shared_server.url) as nc:
+        js = nc.jetstream()
+        stream = js.create_stream(stream_config(name))
+        consumer = stream.create_consumer(ConsumerConfig(durable_name="c"))
+        with nc.subscribe(f"{name}.core") as plain:
+            nc.publish(f"{name}.core", b"", reply=f"{name}.answer")
+            message = plain.next()
+        (delivered,) = consumer.fetch(1)
+        yield {
+            "Connection": nc,
+            "Msg": message,
+            "JetStreamMsg": delivered,
+            "JetStream": js,
+            "Stream": stream,
+            "Consumer": consumer,
+            "OrderedConsumer": stream.ordered_consumer(),
+            "Publisher": js.publisher(),
+            "AtomicBatch": js.atomic_batch(),
+            "PullSubscription": js.pull_subscribe(f"{name}.>", durable="p"),
+        }
+        stream.delete()
+
+
+async def outcome(function: Callable[..., Any], given: dict[str, object]) -> Exception | None:
+    """The error of a call, or None."""
+    try:
+        result = function(**given)
+        if inspect.isawaitable(result):
+            result = await result
+        if inspect.isasyncgen(result):
+            await anext(result, None)
+    except Exception as error:
+        return error
+    return None
+
+
+def plain_outcome(function: Callable[..., Any], given: dict[str, object]) -> Exception | None:
+    try:
+        result = function(**given)
+        if isinstance(result, Iterator):
+            next(result, None)
+    except Exception as error:
+        return error
+    return None
+
+
+def wrong(parameter: Parameter, value: object, error: Exception | None, *, refused: bool) -> str | None:
+    """What is wrong with the outcome of a call; None if it is as it should be."""
+    fits = isinstance(error, UsageError) if refused else error is None or isinstance(error, Error)
+    shown = repr(value)[:40]
+    return None if fits else f"{parameter.function}({parameter.name}={shown}): {error!r}"
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+async def test_the_asynchronous_api_refuses_bad_text(cls: type, objects: dict[str, Any], name: str) -> None:
+    found = []
+    for parameter in parameters_of(cls):
+        function = getattr(objects[cls.__name__], parameter.function)
+        for values, refused in ((parameter.refused(), True), (ODD_TEXT, False)):
+            for value in values:
+                error = await outcome(function, arguments(function, parameter, value, name))
+                found.append(wrong(parameter, value, error, refused=refused))
+    assert [each for each in found if each] == []
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_the_blocking_api_refuses_bad_text(cls: type, plain_objects: dict[str, Any], name: str) -> None:
+    found = []
+    for parameter in parameters_of(cls):
+        function = getattr(plain_objects[cls.__name__], parameter.function)
+        for value in parameter.refused():
+            error = plain_outcome(function, arguments(function, parameter, value, name))
+            found.append(wrong(parameter, value, error, refused=True))
+    assert [each for each in found if each] == []
+
+
+def test_there_are_parameters_to_test() -> None:
+    assert sum(len(parameters_of(cls)) for cls in CLASSES) > 90
+
+
+# --- options
+
+
+CONNECT = [each.name for each in text_parameters(jetspark.connect, "connect")]
+
+
+@pytest.mark.parametrize("option", CONNECT)
+async def test_connect_refuses_bad_text(option: str, shared_server: Server) -> None:
+    needs: dict[str, object] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
+        option, {}
+    )
+    found = []
+    for value in [*NOT_TEXT, *ODD_TEXT]:
+        error = await outcome(connect_and_close, {"servers": shared_server.url, **needs, option: value})
+        refused = value in NOT_TEXT or ("file" in option and value == "a\0b")
+        found.append(wrong(Parameter("connect", option, several=False), value, error, refused=refused))
+    assert [each for each in found if each] == []
+
+
+async def connect_and_close(servers: Any, **options: Any) -> None:
+    async with jetspark.connect(servers, **options):
+        pass
+
+
+@pytest.mark.parametrize("option", CONNECT)
+def test_the_blocking_connect_refuses_bad_text(option: str, shared_server: Server) -> None:
+    needs: dict[str, object] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
+        option, {}
+    )
+    for value in NOT_TEXT:
+        error = plain_outcome(blocking.connect, {"servers": shared_server.url, **needs, option: value})
+        assert isinstance(error, UsageError), (value, error)
+
+
+# --- models
+
+MODELS = sorted(
+    {
+        value
+        for module in (stream_models, consumer_models, request_models)
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Model) and value not in (Model, PubAck)
+    },
+    key=lambda model: model.__name__,
+)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_models_refuse_bad_text(model: type[Model]) -> None:
+    fields = [field for field in msgspec.structs.fields(model) if field.name != "extra"]
+    required: dict[str, object] = {"name": "a", "stream_name": "a", "dest": "a", "src": "a", "group": "a"}
+    required |= {"config": ConsumerConfig(name="a"), "seq": 1, "sequence": 1, "subject": "a", "stream": "a"}
+    needed = {field.name for field in fields if field.required}
+    found = []
+    for field in fields:
+        if not takes_text(str(field.type).replace("<class 'str'>", "str")):
+            continue
+        several = "list" in str(field.type) or "dict" in str(field.type)
+        for value in [*NOT_TEXT, ["a\ud800"], {"a\ud800": "b"}, {"a": "b\ud800"}, *ODD_TEXT]:
+            given = {name: required.get(name, "a") for name in needed} | {field.name: value}
+
+            def make(given: dict[str, object] = given) -> bytes:
+                return model(**given).to_json()
+
+            parameter = Parameter(model.__name__, field.name, several)
+            refused = value not in ODD_TEXT
+            found.append(wrong(parameter, value, plain_outcome(make, {}), refused=refused))
+    assert [each for each in found if each] == []
