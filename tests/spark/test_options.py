@@ -64,6 +64,7 @@ GOOD_CONNECTION: list[tuple[str, str, object]] = [
     ("tlsCertFile", "cert.pem", "cert.pem"),
     ("domain", "hub", "hub"),
     ("apiPrefix", "$JS.hub.API", "$JS.hub.API"),
+    ("inboxPrefix", "_INBOX_me", "_INBOX_me"),
 ]
 
 # Option, text, what the error says is accepted or wrong.
@@ -83,6 +84,8 @@ BAD = [
     ("domain", "a.b", "one word"),
     ("apiPrefix", "$JS.*.API", "wildcard"),
     ("apiPrefix", "a b", "not valid"),
+    ("inboxPrefix", "me.>", "wildcard"),
+    ("startingPosition", '{"A":' * 100_000, "earliest, latest, or sequences"),
     ("stream", "", "each once"),
     ("stream", "A,,B", "each once"),
     ("stream", "A,A", "each once"),
@@ -144,6 +147,7 @@ ALL = {
     "tlsKeyFile",
     "domain",
     "apiPrefix",
+    "inboxPrefix",
     "stream",
     "subjects",
     "startingPosition",

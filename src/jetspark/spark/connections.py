@@ -87,6 +87,7 @@ def _core_options(options: ConnectionOptions) -> ConnectOptions:
     return ConnectOptions(
         name=f"jetspark, Spark process {os.getpid()}",
         connect_timeout=_CONNECT_TIMEOUT,
+        inbox_prefix=options.inbox_prefix,
         credentials_file=_local_path(options.credentials_file),
         user=options.user,
         password=options.password,

@@ -59,6 +59,7 @@ class ConnectionOptions:
     tls_key_file: str | None = None
     domain: str | None = None
     api_prefix: str | None = None
+    inbox_prefix: str = "_INBOX"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,7 +174,7 @@ def _position(text: str) -> PositionOption:
         return word
     try:
         sequences = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         sequences = None
     if not isinstance(sequences, dict) or not sequences:
         raise ValueError('earliest, latest, or sequences by stream: {"ORDERS": 1234}')
@@ -234,6 +235,7 @@ _TABLE: Final = (
     _Option("tlsKeyFile", "tls_key_file", _text, of_connection=True),
     _Option("domain", "domain", _name, of_connection=True),
     _Option("apiPrefix", "api_prefix", _subject, of_connection=True),
+    _Option("inboxPrefix", "inbox_prefix", _subject, of_connection=True),
     _Option("stream", "stream", _streams),
     _Option("subjects", "subjects", _subjects, Use.READ),
     _Option("startingPosition", "starting_position", _position, Use.READ),

@@ -35,6 +35,7 @@ _OPTION_KEYS: Final = {
     "tlsKeyFile": "tls_key_file",
     "domain": "domain",
     "apiPrefix": "api_prefix",
+    "inboxPrefix": "inbox_prefix",
     "stream": "stream",
 }
 
@@ -63,6 +64,7 @@ class JetStreamSource(Section, SourceSection, frozen=True):
     tls_key_file: str | None = None
     domain: str | None = None
     api_prefix: str | None = None
+    inbox_prefix: str | None = None
 
     def resolved(self, resolve: Callable[[str], str]) -> Self:
         paths = {name: getattr(self, name) for name in _FILES}
@@ -125,6 +127,7 @@ class JetStreamSource(Section, SourceSection, frozen=True):
             "tlsKeyFile": self.tls_key_file,
             "domain": self.domain,
             "apiPrefix": self.api_prefix,
+            "inboxPrefix": self.inbox_prefix,
         }
         return {key: value for key, value in options.items() if value is not None}
 
