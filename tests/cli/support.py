@@ -51,12 +51,16 @@ class Cli:
         self._capsys = capsys
         self._monkeypatch = monkeypatch
 
-    def __call__(self, *arguments: object, stdin: bytes = b"", code: int = 0) -> Result:
+    def run(self, *arguments: object, stdin: bytes = b"") -> Result:
+        """What a command left behind, whether it failed or not."""
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         self._capsys.readouterr()
         actual = main([str(argument) for argument in arguments])
         captured = self._capsys.readouterr()
-        result = Result(int(actual), captured.out, captured.err)
+        return Result(int(actual), captured.out, captured.err)
+
+    def __call__(self, *arguments: object, stdin: bytes = b"", code: int = 0) -> Result:
+        result = self.run(*arguments, stdin=stdin)
         assert result.code == code, f"{arguments}: {result}"
         return result
 

@@ -46,7 +46,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 def _directory() -> Path:
     home = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(home) if home else Path.home() / ".config") / "nats"
+    return Path(home or os.path.expanduser("~/.config")) / "nats"
 
 
 def names() -> list[str]:
@@ -58,7 +58,7 @@ def selected() -> str | None:
     """The name in context.txt, if any."""
     try:
         return (_directory() / "context.txt").read_text(encoding="utf-8").strip() or None
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None
 
 
@@ -76,9 +76,11 @@ def load(name: str) -> Context:
         raise Failure(f"context {name!r} not found", hint, Exit.USAGE) from None
     except OSError as error:
         raise Failure(f"context {name!r}: {path}: {error.strerror}", code=Exit.USAGE) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        # The error would quote the file, which may hold a secret.
-        raise Failure(f"context {name!r}: {path} is not a valid context file", code=Exit.USAGE) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        context = None
+    if context is None:
+        # Not in the `except` block: the context of the error would hold the file, and perhaps a secret.
+        raise Failure(f"context {name!r}: {path} is not a valid context file", code=Exit.USAGE)
     for field in ("nsc", "socks_proxy", "user_jwt"):
         if getattr(context, field):
             raise Failure(

@@ -12,9 +12,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
 
-from jetspark.cli.args.parameters import option
+from jetspark.cli.args.parameters import expanded, option
 from jetspark.cli.args.table import Options, setting
 from jetspark.cli.args.units import duration
 from jetspark.cli.ui.failure import Exit, Failure
@@ -159,13 +158,12 @@ class Settings:
 
     def _servers(self, context: Context) -> str:
         if self.server:
-            for url in self.server.split(","):
-                if "@" in urlsplit(url if "://" in url else f"nats://{url}").netloc:
-                    raise Failure(
-                        "--server contains credentials, which every user of this machine can read",
-                        "Put the URL into NATS_URL, or use --user, --creds or --context",
-                        Exit.USAGE,
-                    )
+            if "@" in self.server:
+                raise Failure(
+                    "--server contains credentials, which every user of this machine can read",
+                    "Put the URL into NATS_URL, or use --user, --creds or --context",
+                    Exit.USAGE,
+                )
             return self.server
         return os.environ.get("NATS_URL") or context.url or "nats://127.0.0.1:4222"
 
@@ -202,7 +200,7 @@ class Settings:
                 continue
             for name in ("credentials_file", "nkey_seed_file"):
                 if name in found:
-                    found[name] = Path(os.path.expandvars(found[name])).expanduser()
+                    found[name] = expanded(found[name])
             if "user" in found and "password" not in found:
                 found["password"] = self._password(found["user"], context, ask_password)
             return found
@@ -218,12 +216,15 @@ class Settings:
 
 def _path(flag: Path | None, variable: str, setting: str) -> Path | None:
     text = str(flag) if flag else os.environ.get(variable) or setting
-    return Path(os.path.expandvars(text)).expanduser() if text else None
+    return expanded(text) if text else None
 
 
 def _secret(path: Path, flag: str) -> str:
     try:
-        return path.expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not valid UTF-8"
-        raise Failure(f"{flag}: cannot read {path}: {reason}", code=Exit.USAGE) from None
+        return expanded(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        reason = error.strerror
+    except UnicodeDecodeError:
+        reason = "not valid UTF-8"
+    # Not in the `except` block: the context of the error would hold the file.
+    raise Failure(f"{flag}: cannot read {path}: {reason}", code=Exit.USAGE)

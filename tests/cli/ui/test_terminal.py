@@ -89,3 +89,15 @@ def test_long_work_shows_how_far_it_is(terminal: Callable[..., Terminal], stream
     shown.expect("/100")
     assert shown.end() == 0
     assert "Published 100 messages" in shown.seen
+
+
+def test_raw_data_cannot_command_a_terminal(terminal: Callable[..., Terminal], cli: Cli, stream: str) -> None:
+    cli("pub", f"{stream.lower()}.a", stdin=b"\x1b]0;owned\x07red\xff")
+    for arguments in (
+        ("sub", "--stream", stream, "--raw", "--count", "1"),
+        ("stream", "get", stream, "1", "--raw"),
+    ):
+        shown = terminal(*arguments)
+        assert shown.end() == 0
+        assert "\\x1b]0;owned\\x07red\\xff" in shown.seen
+        assert "\x1b]" not in shown.seen

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 import typer
 
 from jetspark.cli.args.parameters import option
-from jetspark.cli.args.units import moment
+from jetspark.cli.args.units import count, moment
 from jetspark.jetstream.model.consumer import DeliverPolicy
 
 __all__ = ["Deliver", "Start", "parse_start"]
@@ -35,9 +35,9 @@ def parse_start(text: str) -> Start:
     stripped = text.strip().lower()
     if stripped in _WORDS:
         return Start(_WORDS[stripped])
-    if stripped.isdecimal():
-        return Start(DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=int(stripped))
     try:
+        if stripped.isdecimal():
+            return Start(DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=count(stripped))
         return Start(DeliverPolicy.BY_START_TIME, opt_start_time=moment(text))
     except ValueError:
         raise typer.BadParameter(

@@ -37,6 +37,8 @@ _SECONDS: Final = {
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|[smhdwy])")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+#: The server counts in signed 64-bit integers; durations in nanoseconds.
+_LARGEST: Final = 2**63 - 1
 _STEPS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -47,7 +49,10 @@ def duration(text: str) -> float:
         return 0.0
     if _WHOLE.fullmatch(stripped) is None:
         raise ValueError(f"{text!r} is not a duration; write it like 30s, 10m, 1h30m or 7d")
-    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(stripped))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(stripped))
+    if seconds * 1e9 > _LARGEST:
+        raise ValueError(f"{_cut(text)} is too long; the longest duration is 292y")
+    return seconds
 
 
 def size(text: str) -> int:
@@ -55,7 +60,10 @@ def size(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a size; write it like 512, 64KB, 10MB or 1GB")
-    return round(float(found[1]) * (1 << 10 * _STEPS[found[2].lower()]))
+    number = float(found[1]) * (1 << 10 * _STEPS[found[2].lower()])
+    if number > _LARGEST:
+        raise ValueError(f"{_cut(text)} is too large; the largest size is 8388607T")
+    return round(number)
 
 
 def limit(text: str) -> int:
@@ -68,6 +76,8 @@ def count(text: str) -> int:
     digits = text.strip().replace("_", "").replace(",", "")
     if re.fullmatch(r"-?\d+", digits) is None:
         raise ValueError(f"{text!r} is not a whole number")
+    if len(digits.lstrip("-0")) > 19 or int(digits) > _LARGEST:
+        raise ValueError(f"{_cut(text)} is too large; the largest number is {_LARGEST}")
     return int(digits)
 
 
@@ -78,12 +88,15 @@ def moment(text: str) -> datetime:
     except ValueError:
         pass
     try:
-        time = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):  # The year 1 has no time in some zones.
         raise ValueError(
             f"{text!r} is not a time; write 2026-01-31T12:00:00Z, or 1h for an hour ago"
         ) from None
-    return time.astimezone(UTC)
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= 32 else f"{text[:32]}...")
 
 
 def show_duration(seconds: float) -> str:

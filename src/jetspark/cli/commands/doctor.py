@@ -255,4 +255,4 @@ def _spark() -> _Check:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    return tuple(int(number) for number in re.findall(r"\d{1,9}", version)[:2])

@@ -13,6 +13,7 @@ import typer
 from jetspark import server as embedded
 from jetspark.cli.args.parameters import option, size_option
 from jetspark.cli.command import Run, command, group
+from jetspark.cli.ui.escape import escape_line
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.errors import ServerStartError
 
@@ -110,9 +111,9 @@ async def _watch(server: embedded.Server, *, log: bool) -> None:
     shown = 0
     while server.running:
         if log:
-            text = server.log()
-            sys.stderr.write(text[shown:])
-            shown = len(text)
+            for line in server.log()[shown:].split("\n")[:-1]:
+                sys.stderr.write(f"{escape_line(line)}\n")
+                shown += len(line) + 1
         await asyncio.sleep(_INTERVAL)
     lines = server.log().strip().splitlines()
     raise Failure(f"the server ended: {lines[-1] if lines else 'its log is empty'}")

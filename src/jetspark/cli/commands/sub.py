@@ -88,7 +88,10 @@ async def sub(
     number: EndAfter = None,
     wait: EndWhenIdle = None,
     raw: Annotated[
-        bool, typer.Option("--raw", "-r", help="Print only the data, unchanged, with a line break.")
+        bool,
+        typer.Option(
+            "--raw", "-r", help="Print only the data, with a line break; unchanged, except on a terminal."
+        ),
     ] = False,
 ) -> None:
     """Read messages, until Ctrl-C, --count or --wait.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from jetspark.cli.ui.escape import escape_json, escape_line
+from jetspark.cli.ui.escape import escape_json, escape_line, escape_payload
 from jetspark.cli.ui.failure import Exit, Failure
 
 if TYPE_CHECKING:
@@ -87,7 +87,11 @@ class Output:
         sys.stdout.flush()
 
     def raw(self, data: bytes) -> None:
-        """Print bytes unchanged, for programs."""
+        """Print bytes unchanged, for programs. On a terminal they are escaped: it would obey them."""
+        if sys.stdout.isatty():
+            sys.stdout.write(escape_payload(data))
+            sys.stdout.flush()
+            return
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -26,7 +26,7 @@ _LARGEST_LINE: Final = 64 * 1024 * 1024
 def default_positions() -> Path:
     """The default position file: `jetspark/ship.json` under `XDG_STATE_HOME`."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "jetspark" / "ship.json"
+    return Path(os.path.expanduser(state)) / "jetspark" / "ship.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

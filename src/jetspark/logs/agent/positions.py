@@ -109,7 +109,7 @@ class Positions:
             document = msgspec.convert(json.loads(data), _Document)
             if document.version != _VERSION:
                 raise ValueError(f"version {document.version} is not {_VERSION}")
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self.close()
             raise UsageError(
                 f"{self.path} is not a valid position file: {error}",

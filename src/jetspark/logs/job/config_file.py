@@ -5,6 +5,7 @@ The checks of `[source]` and `[sink]` are with their formats, in `sources` and `
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ __all__ = ["read_config"]
 _T = TypeVar("_T")
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_DURATION: Final = re.compile(r"\s*\d+\s+(?:second|minute|hour|day|week)s?\s*")
+_DURATION: Final = re.compile(r"\s*\d{1,9}\s+(?:second|minute|hour|day|week)s?\s*")
 _TYPES: Final = ("string", "int", "bigint", "double", "boolean", "timestamp")
 
 
@@ -45,12 +46,14 @@ def read_config(
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path.name}: {error}", hint="The file must be valid TOML") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{path.name}: a number is too long, or values are nested too deeply") from None
     _read_tables(where, found)
     _read_section(where, found, "source", SOURCES, default="jetstream")
     _read_section(where, found, "sink", SINKS)
     config = _convert(where, found, Config)
     source = config.source.with_servers(servers, default_servers)
-    config = _resolved(msgspec.structs.replace(config, source=source), path.parent)
+    config = _resolved(msgspec.structs.replace(config, source=source), where)
     _check(config, where)
     return config, where
 
@@ -96,12 +99,15 @@ def _convert(where: Where, table: object, kind: type[_T], section: str = "") -> 
     raise where.error(key or "the file", what[0].lower() + what[1:].replace("`", ""))
 
 
-def _resolved(config: Config, base: Path) -> Config:
+def _resolved(config: Config, where: Where) -> Config:
     """The configuration with absolute paths. URLs, such as `s3a://bucket`, stay as they are."""
 
     def resolve(path: str) -> str:
-        return path if "://" in path else str((base / Path(path).expanduser()).absolute())
+        if "\0" in path:
+            raise UsageError(f"{where.path.name}: the path {path!r} contains NUL")
+        return path if "://" in path else str((base / os.path.expanduser(path)).absolute())
 
+    base = where.path.parent
     replace, log = msgspec.structs.replace, config.spark.log
     return replace(
         config,

@@ -171,7 +171,9 @@ async def next_(
     wait: Annotated[
         float | None, duration_option("--wait", help="How long to wait for them (--timeout).")
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", "-r", help="Print only the data, unchanged.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", "-r", help="Print only the data; unchanged, except on a terminal.")
+    ] = False,
 ) -> None:
     """Pull messages from a consumer."""
     if nak and term:
@@ -256,7 +258,7 @@ def _until(text: str) -> datetime:
         pass
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Failure(f"{text!r} is neither a duration, like 10m, nor a time", code=Exit.USAGE) from None
 
 

@@ -16,7 +16,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from jetspark.cli.args.parameters import Force, choice_option, comma_separated, moment_option, option
+from jetspark.cli.args.parameters import (
+    Force,
+    choice_option,
+    comma_separated,
+    expanded,
+    moment_option,
+    option,
+)
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.commands.export.files import ExportFile, open_writer
@@ -88,7 +95,7 @@ async def export(
     """
     if first is not None and since is not None:
         raise Failure("--start-sequence and --since exclude each other", code=Exit.USAGE)
-    path = None if output is None or str(output) == "-" else output.expanduser()
+    path = None if output is None or str(output) == "-" else expanded(output)
     chosen = kind or ("parquet" if path is not None and path.suffix == ".parquet" else "jsonl")
     _check_file(run, path, chosen, force=force)
     number = size = 0

@@ -170,7 +170,9 @@ async def get(
     last_for: Annotated[
         str | None, option("--last-for", "-S", metavar="SUBJECT", help="The last message of a subject.")
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", "-r", help="Print the data alone, as it is.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", "-r", help="Print only the data; unchanged, except on a terminal.")
+    ] = False,
 ) -> None:
     """Show a message of a stream."""
     if (sequence is None) == (last_for is None):
