@@ -52,7 +52,7 @@ cdef enum:
     #: Most digits of a size that are read; more are no number.
     _DIGITS = 18
     #: Received pieces are joined until they have this many bytes.
-    _PIECE = 16384
+    _PIECE = 1024
 
 
 # --- messages

@@ -31,7 +31,7 @@ _MAX_SIZES: Final = 4096
 _DIGITS: Final = 18
 #: Received pieces are joined until they have this many bytes: an object for each of a few bytes would need
 #: fifty times their memory.
-_PIECE: Final = 16 * 1024
+_PIECE: Final = 1024
 
 
 class Parser:
