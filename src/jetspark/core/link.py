@@ -153,7 +153,7 @@ class Link:
             if self.state is State.CLOSED:
                 raise self.closed_error()
             if not await self.changed.wait(deadline - self._loop.time()):
-                raise errors.Timeout(f"the connection was not restored within {timeout} s")
+                raise errors.Timeout(f"the connection was not restored within {timeout:.3g} s")
 
     def closed_error(self) -> errors.Error:
         """The error of calls on a closed connection, with the reason as its cause."""

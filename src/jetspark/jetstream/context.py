@@ -333,7 +333,7 @@ class JetStream:
             deliver_policy, headers_only, inactive_threshold: As in `ConsumerConfig`.
             manual_ack: Do not acknowledge by itself after a callback that returned.
             alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats);
-                without heartbeats, until it looks whether the consumer still exists (30).
+                without heartbeats, until it looks whether the consumer still exists (60).
             pending_msgs_limit, pending_bytes_limit: Most that waits for the reader (524,288 messages, 128
                 MiB of them); more is dropped.
             on_error: Called with errors that no call can raise; else they go to the connection's `on_error`.

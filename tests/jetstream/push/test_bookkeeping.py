@@ -47,6 +47,13 @@ def test_a_subject_is_answered_once_however_often_it_is_repeated(answered: bool)
     assert [*found, *flow.due(100)] == [b"fc.1"]
 
 
+def test_of_too_many_requests_the_latest_are_kept() -> None:
+    flow = FlowControl()
+    for number in range(1000):
+        flow.asked(b"fc.%d" % number, 1)
+    assert flow.due(1) == [b"fc.%d" % number for number in range(936, 1000)]
+
+
 def test_after_a_reconnect_a_repeated_subject_is_answered_again() -> None:
     flow = FlowControl()
     flow.asked(b"fc.1", 0)

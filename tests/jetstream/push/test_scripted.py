@@ -231,6 +231,20 @@ async def test_an_error_status_is_raised_at_its_place(
     assert subscription.active
 
 
+async def test_a_flood_of_error_statuses_is_cut_short(server: ScriptedPush, js: JetStream) -> None:
+    subscription = await js.subscribe("s.>")
+    server.send(*[server.status("500 Who Knows")] * 1000, server.message(b"one"))
+    await eventually(lambda: subscription.pending_msgs == 1, "the message behind them")
+    errors = 0
+    while True:
+        try:
+            assert (await subscription.next(LONG)).data == b"one"
+            break
+        except StatusError:
+            errors += 1
+    assert errors == 64
+
+
 @pytest.mark.parametrize(("line", "error"), STATUSES)
 async def test_an_error_status_reaches_the_error_callback_when_there_is_a_callback(
     server: ScriptedPush, js: JetStream, watch: Watch, line: str, error: type[Error]

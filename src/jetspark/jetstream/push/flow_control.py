@@ -8,8 +8,12 @@ would only prove that the socket was read. No I/O, no clock.
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 __all__ = ["FlowControl"]
+
+#: Most requests that wait, the latest ones. A server sends the next one after the answer.
+_MOST: Final = 64
 
 
 class FlowControl:
@@ -18,7 +22,7 @@ class FlowControl:
     __slots__ = ("_last", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._waiting: deque[tuple[int, bytes]] = deque(maxlen=_MOST)
         self._last = b""
 
     def asked(self, subject: bytes, position: int) -> None:

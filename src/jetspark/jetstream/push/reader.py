@@ -34,6 +34,8 @@ __all__ = ["PushReader"]
 _ACK: Final = b"$JS.ACK."
 #: Messages after which a callback that never awaits yields to the event loop.
 _YIELD_EVERY: Final = 256
+#: Errors of the server that wait for the reader; more are left out.
+_MOST_ERRORS: Final = 64
 #: Actions of the table in `message/status.py` that apply to pull requests only.
 _PULL_ONLY: Final = (OnConsume.CONTINUE, OnConsume.PULL, OnConsume.TOO_LARGE)
 
@@ -256,7 +258,7 @@ class PushReader(Subscription):
             self._on_heartbeat(status, frame.reply)
         elif status.on_consume is OnConsume.END:
             self._finish(status.error)
-        elif status.on_consume not in _PULL_ONLY:
+        elif status.on_consume not in _PULL_ONLY and len(self._errors) < _MOST_ERRORS:
             self._errors.append((self._received - self._dropped, status.error))
             self._arrived.wake()
 

@@ -29,7 +29,7 @@ __all__ = ["PushSubscription"]
 #: ADR-15: heartbeats that may be missed before an error is reported.
 _MISSED: Final = 3
 #: Seconds without a message after which a consumer without heartbeats is looked for.
-_LOOK_AFTER: Final = 30.0
+_LOOK_AFTER: Final = 60.0
 #: Seconds before a second look for a missing consumer: a starting server restores its consumers one by one.
 _LOOK_AGAIN: Final = 1.0
 
