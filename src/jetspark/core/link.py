@@ -76,6 +76,7 @@ class Link:
             max_outstanding_pings=options.max_outstanding_pings,
             on_info=self._on_info,
             on_err=self._on_err,
+            on_failure=self.report,
         )
         self.events = Events()
         self.state = State.CONNECTING

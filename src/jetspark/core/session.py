@@ -46,12 +46,14 @@ class Session:
         max_outstanding_pings: int,
         on_info: Callable[[InfoFrame], None],
         on_err: Callable[[ErrFrame], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._ping_interval = ping_interval
         self._max_outstanding_pings = max_outstanding_pings
         self._on_info = on_info
         self._on_err = on_err
+        self._on_failure = on_failure
         self._sids = itertools.count(1)
         self._receivers: dict[bytes, Receiver] = {}
         #: One entry per unanswered PING: the future that waits for it, or None for a PING of the timer.
@@ -162,17 +164,26 @@ class Session:
     # --- frames
 
     def receive(self, frames: list[AnyFrame]) -> None:
-        """Dispatch the frames of one read: each receiver is called once with all of its messages."""
+        """Dispatch the frames of one read: each receiver is called once with all of its messages.
+
+        Whatever one of them raises is reported, and concerns neither the others nor the connection.
+        """
         for sid, group in by_subscription(frames):
             if sid is None:
                 for frame in group:
-                    self._control(frame)
+                    try:
+                        self._control(frame)
+                    except Exception as error:
+                        self._on_failure(error)
                 continue
             messages = cast("list[MsgFrame]", group)
             self.messages_received += len(messages)
             receiver = self._receivers.get(sid)
             if receiver is not None:
-                receiver.deliver(messages)
+                try:
+                    receiver.deliver(messages)
+                except Exception as error:
+                    self._on_failure(error)
 
     def _control(self, frame: AnyFrame) -> None:
         match frame:

@@ -1,8 +1,8 @@
 """One TCP or TLS connection to one server: the asyncio protocol around the parser.
 
-The read side parses each read in one pass and hands over all frames in one call. Until `start()` it keeps the
-frames for the handshake, which takes them one by one. The write side tells the outbox whether the socket
-keeps up.
+The read side parses each read in one pass and hands over all frames in one call, which must not raise: an
+exception would break the connection. Until `start()` it keeps the frames for the handshake, which takes them
+one by one. The write side tells the outbox whether the socket keeps up.
 """
 
 from __future__ import annotations
@@ -120,12 +120,13 @@ class Transport(asyncio.Protocol):
             self._tap(False, data)
         try:
             frames = self._parser.feed(data)
-            if frames:
-                self._on_frames(frames)
-            if self._parser.error is not None:
-                self.fail(self._parser.error)
         except RemoteProtocolError as error:
             self.fail(error)
+            return
+        if frames:
+            self._on_frames(frames)
+        if self._parser.error is not None:
+            self.fail(self._parser.error)
 
     def eof_received(self) -> None:
         # A server that closes does not read: waiting until all is written would only delay the loss.
