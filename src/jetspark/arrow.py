@@ -17,6 +17,7 @@ Spark accepts exactly these types: never `large_*`, never nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jetspark.jetstream.message.metadata import parse_metadata
-from jetspark.jetstream.message.stored import parse_direct_get
+from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get
 from jetspark.jetstream.model.base import time_from_wire
 from jetspark.wire import arrow_columns
 
@@ -161,8 +162,15 @@ def _from_direct_gets(
         exact = pa.array(times, pa.string()).cast(pa.timestamp("ns", tz="UTC"))
         timestamps = exact.cast(_TIMESTAMP, safe=False)
     except pa.ArrowInvalid:  # A time outside the range of nanoseconds.
-        timestamps = pa.array([time_from_wire(time.decode()) for time in times], _TIMESTAMP)
+        timestamps = pa.array(list(map(_time, headers, times)), _TIMESTAMP)
     return _strings(subjects), pa.array(sequences, pa.string()).cast(pa.int64()), timestamps, blocks
+
+
+def _time(header: bytes, time: bytes) -> datetime | None:
+    try:
+        return time_from_wire(time.decode())
+    except ValueError as error:
+        raise not_direct_get(header) from error
 
 
 def _header_column(blocks: Sequence[bytes]) -> pa.MapArray:

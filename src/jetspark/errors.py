@@ -414,7 +414,7 @@ class WrongLastSequence(APIError):
     def last_sequence(self) -> int | None:
         """The last sequence, if the server sent it."""
         number = self.description.rpartition(": ")[2]
-        return int(number) if number.isdecimal() else None
+        return int(number) if number.isdecimal() and len(number) <= 20 else None
 
 
 class WrongLastMsgId(WrongLastSequence):

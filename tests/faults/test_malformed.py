@@ -78,9 +78,10 @@ async def test_a_malformed_status_in_an_answer_harms_nobody_else(proxy: TCPProxy
 async def test_an_unreadable_info_is_reported_and_changes_nothing(proxy: TCPProxy, watch: Watch) -> None:
     async with connect(proxy.url, **watch.listeners) as nc:
         before = nc.server_info
-        Inject(proxy, b'INFO {"max_payload": "much"}\r\nINFO {\r\n', after=False)
+        nested = b'INFO {"a":%b1%b}\r\n' % (b"[" * 20_000, b"]" * 20_000)
+        Inject(proxy, b'INFO {"max_payload": "much"}\r\nINFO {\r\n' + nested, after=False)
         await nc.flush()
-        assert [type(error) for event, error in watch.events] == [RemoteProtocolError] * 2
+        assert [type(error) for event, error in watch.events] == [RemoteProtocolError] * 3
         assert nc.server_info == before
         assert nc.connected
 

@@ -146,6 +146,34 @@ async def test_what_is_no_event_is_reported_and_passed_over(server: jetspark.ser
         assert "not a JSON object" in str(await watch.until(jetspark.Event.ERROR))
 
 
+FORGED = (
+    b"\xff",
+    b"[]",
+    b'{"type": []}',
+    b'{"type": {"io.nats.jetstream.advisory.v1.nak": 1}}',
+    b'{"type": "io.nats.jetstream.advisory.v1.nak", "stream_seq": "1"}',
+    b'{"type": "io.nats.jetstream.advisory.v1.nak", "stream_seq": 1' + b"0" * 30 + b"}",
+    b'{"type": "io.nats.jetstream.advisory.v1.api_audit", "client": 5}',
+    b'{"timestamp": "0001-01-01T00:00:00+23:59"}',
+    b'{"timestamp": "9999-12-31T23:59:59Z"}',
+    b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    b'{"what":' + b"[" * 200 + b"]" * 200 + b"}",
+)
+
+
+async def test_forged_events_are_reported_and_passed_over(server: jetspark.server.Server) -> None:
+    """Any client may publish on these subjects."""
+    watch = Watch()
+    async with await jetspark.connect(server.url, **watch.listeners) as nc:
+        async with JetStream(nc).advisories() as events:
+            for data in FORGED:
+                nc.publish("$JS.EVENT.ADVISORY.X", data)
+            nc.publish("$JS.EVENT.ADVISORY.X", b'{"id": "good"}')
+            assert (await anext(events)).id == "good"
+        assert [type(error) for _, error in watch.events] == [jetspark.RemoteProtocolError] * len(FORGED)
+        assert nc.connected
+
+
 async def test_more_than_can_wait_is_dropped_and_reported(
     server: jetspark.server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

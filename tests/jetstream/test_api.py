@@ -8,7 +8,7 @@ import pytest
 
 from jetspark import errors
 from jetspark.errors import APIError, JetStreamError, RemoteProtocolError, StatusError, WrongLastSequence
-from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
+from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,29 @@ def test_a_publish_that_was_refused_raises() -> None:
     )
     with pytest.raises(WrongLastSequence, match=r"^stream T: wrong last sequence: 5 \(10071\)$"):
         parse_pub_ack(data)
+    assert is_from_stream(data)
 
 
-@pytest.mark.parametrize("data", [b"", b"+OK", b"{}", b'{"stream":"T"}', b'{"error"', b'["error"]'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"+OK",
+        b"{}",
+        b'{"stream":"T"}',
+        b'{"error"',
+        b'["error"]',
+        b"\xff",
+        b'{"error":"x"}',
+        b'{"error":{"code":400,"err_code":10071,"description":"names no stream"}}',
+        b'{"stream":"T","error":"x"}',
+        b'{"stream":"T","error":{"code":"x"}}',
+        b'{"stream":"","seq":1}',
+        b'{"stream":"T","seq":-1}',
+        b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    ],
+)
 def test_an_answer_that_is_no_acknowledgement_is_a_protocol_error(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         parse_pub_ack(data)
+    assert not is_from_stream(data)

@@ -155,6 +155,27 @@ async def test_what_is_no_advisory_hides_no_letter(nc: Connection, js: JetStream
     assert "not a JSON object" in str(nc.last_error)
 
 
+async def test_forged_advisories_hide_no_letter_and_make_none(nc: Connection, js: JetStream) -> None:
+    """Any client may publish on these subjects."""
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    forged = {"type": "io.nats.jetstream.advisory.v1.max_deliver", "stream": "A", "consumer": "c"}
+    for changes in (
+        {"type": []},
+        {"stream_seq": 0},
+        {"stream_seq": -1},
+        {"stream_seq": 10**30},
+        {"stream_seq": 1, "stream": "B"},
+        {"stream_seq": 1, "consumer": "d"},
+        {"stream_seq": 1, "timestamp": "never"},
+    ):
+        body = json.dumps(forged | changes).encode()
+        await js.publish("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.A.c", body)
+    await js.publish("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.A.c", b'{"a":' * 3000)
+    await give_up(js, consumer, b"poison")
+    assert [told(letter) for letter in await read(js)] == [(1, "max_deliveries", None, b"poison")]
+
+
 async def test_other_consumers_and_a_consumer_without_letters_give_none(js: JetStream) -> None:
     await js.create_advisory_stream()
     await give_up(js, await make_consumer(js), b"poison")

@@ -348,6 +348,12 @@ def test_the_acks_of_a_server_are_plain(between: bytes) -> None:
     assert compiled.pub_acks([compiled.MsgFrame(b"1", b"a.7", b"", b"", data)], 2) == [7]
 
 
+def test_an_ack_that_names_no_stream_is_not_plain() -> None:
+    data = b'{"stream":"","seq":12}'
+    assert compiled.pub_acks([compiled.MsgFrame(b"1", b"a.7", b"", b"", data)], 2) == [0]
+    assert bulk.pub_acks([frames.MsgFrame(b"1", b"a.7", b"", b"", data)], 2) == [0]
+
+
 @given(st.lists(st.tuples(st.sampled_from([b"1", b"2", b"3", None]), st.integers(1, 3)), max_size=10))
 def test_messages_are_grouped_by_subscription_as_in_python(runs: list[tuple[bytes | None, int]]) -> None:
     def made(kind: Any) -> list[Any]:

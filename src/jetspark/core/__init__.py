@@ -12,7 +12,7 @@ In reading order:
 - `receiver`: the interface of everything that receives messages.
 - `outbox`: the frames that wait to be written, with back-pressure.
 - `transport`: one TCP or TLS connection, around the parser.
-- `headers`: the header blocks of published messages.
+- `headers`: the header blocks of published messages. `json`: decodes the JSON that others send.
 - `signal`: how tasks wait for a change.
 
 Imports point from `connection` down this list. `core` imports `wire` and `errors`, and knows no JetStream.

@@ -18,7 +18,7 @@ from jetspark.core.link import Link, State
 from jetspark.core.message import Msg, as_bytes, too_large
 from jetspark.core.options import ConnectOptions, check_count
 from jetspark.core.outbox import TURN
-from jetspark.core.request import Requests
+from jetspark.core.request import Accepts, Requests
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
 from jetspark.core.session import Session
@@ -283,14 +283,16 @@ class Connection:
 
         return await self._inbox().ask(subject, publish, seconds)
 
-    async def request_block(self, subject: str, data: bytes, block: bytes, *, timeout: float) -> Msg:
-        """`request` with a header block that is encoded already."""
+    async def request_block(
+        self, subject: str, data: bytes, block: bytes, *, timeout: float, accepts: Accepts | None = None
+    ) -> Msg:
+        """`request` with an encoded header block. Answers that `accepts` refuses are dropped."""
         self._raise_if_ending()
 
         def publish(inbox: bytes) -> None:
             self._publish(self.frame(subject, data, "", None, block=block, inbox=inbox))
 
-        return await self._inbox().ask(subject, publish, timeout)
+        return await self._inbox().ask(subject, publish, timeout, accepts)
 
     def _inbox(self) -> Requests:
         """The inbox of requests; a new one if there is none, or it has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
@@ -16,7 +16,10 @@ from jetspark.wire.headers import NO_RESPONDERS
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["Requests"]
+__all__ = ["Accepts", "Requests"]
+
+#: Whether the payload of an answer is what the request asked for.
+Accepts: TypeAlias = Callable[[bytes], bool]
 
 
 class Requests(Receiver):
@@ -27,20 +30,27 @@ class Requests(Receiver):
         self._prefix = prefix
         self._connection = connection
         self._tokens = itertools.count(1)
-        self._waiting: dict[bytes, tuple[str, asyncio.Future[Msg]]] = {}
+        self._waiting: dict[bytes, tuple[str, asyncio.Future[Msg], Accepts | None]] = {}
         #: Whether no more answers can arrive: the inbox is not permitted, or the connection closed.
         self.ended = False
 
-    async def ask(self, subject: str, publish: Callable[[bytes], None], timeout: float) -> Msg:
-        """Publish a request, given the subject for its answer, and return the answer.
+    async def ask(
+        self,
+        subject: str,
+        publish: Callable[[bytes], None],
+        timeout: float,
+        accepts: Accepts | None = None,
+    ) -> Msg:
+        """Publish a request, given the subject for its answer, and return the first answer.
 
-        Raises what `publish` and `Connection.request` raise.
+        Answers whose payload `accepts` refuses are dropped, and the wait goes on: any client that subscribes
+        to the subject may answer. Raises what `publish` and `Connection.request` raise.
         """
         loop = asyncio.get_running_loop()
         token = b"%d" % next(self._tokens)
         future: asyncio.Future[Msg] = loop.create_future()
         timer = loop.call_later(max(timeout, 0.0), _expire, future, subject, timeout)
-        self._waiting[token] = (subject, future)
+        self._waiting[token] = subject, future, accepts
         try:
             publish(self._prefix + token)
             return await future
@@ -52,11 +62,14 @@ class Requests(Receiver):
         """Hand each answer to its request, and drop answers to requests that ended."""
         start = len(self._prefix)
         for frame in frames:
-            subject, future = self._waiting.pop(frame.subject[start:], ("", None))
+            subject, future, accepts = self._waiting.get(frame.subject[start:], ("", None, None))
             if future is None or future.done():
                 continue
             # Compared, not parsed: a service may answer with any bytes.
-            if not frame.data and frame.header.startswith(NO_RESPONDERS):
+            refused = not frame.data and frame.header.startswith(NO_RESPONDERS)
+            if not refused and accepts is not None and not accepts(frame.data):
+                continue
+            if refused:
                 future.set_exception(
                     NoResponders(
                         f"no responders on {subject!r}", hint="Is the service running, and in this account?"
@@ -81,14 +94,14 @@ class Requests(Receiver):
 
     def publish_refused(self, subject: str, error: Error) -> None:
         """The server does not permit requests on `subject`: fail them."""
-        for token, (asked, future) in list(self._waiting.items()):
+        for token, (asked, future, _) in list(self._waiting.items()):
             if asked == subject and not future.done():
                 future.set_exception(error)
                 self._waiting.pop(token, None)
 
     def _fail_all(self, make_error: Callable[[str], Error]) -> None:
         waiting, self._waiting = self._waiting, {}
-        for subject, future in waiting.values():
+        for subject, future, _ in waiting.values():
             if not future.done():
                 future.set_exception(make_error(subject))
 

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from jetspark.errors import RemoteProtocolError
+from jetspark.core.json import decode_json
 
 __all__ = ["Feature", "ServerInfo"]
 
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+_VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 class Feature(enum.Enum):
@@ -67,7 +67,4 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, json: bytes) -> ServerInfo:
         """Read INFO's JSON. Raises `RemoteProtocolError`."""
-        try:
-            return msgspec.json.decode(json, type=cls)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RemoteProtocolError(f"the server sent an invalid INFO: {error}") from None
+        return decode_json(json, cls, "a valid INFO")

@@ -7,12 +7,21 @@ No other module writes `$JS.API`. A call returns the JSON object of the answer o
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from jetspark.errors import APIError, ConnectionLost, JetStreamNotEnabled, NoResponders, Timeout, UsageError
+from jetspark.errors import (
+    ConnectionLost,
+    JetStreamNotEnabled,
+    NoResponders,
+    RemoteProtocolError,
+    Timeout,
+    UsageError,
+)
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
+from jetspark.jetstream.model.info import api_error
 from jetspark.jetstream.model.requests import StreamListRequest
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire.subjects import check_name, check_subject, check_text
@@ -20,7 +29,7 @@ from jetspark.wire.subjects import check_name, check_subject, check_text
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["API", "DEFAULT_PREFIX", "Endpoint", "Page"]
+__all__ = ["API", "DEFAULT_PREFIX", "Endpoint", "Page", "total_of"]
 
 logger = logging.getLogger("jetspark")
 
@@ -34,13 +43,15 @@ class Endpoint(NamedTuple):
 
     subject: str
     safe: bool = False
+    #: What its pages list: names, or objects.
+    lists: type = dict
 
 
 class Page(NamedTuple):
     """A part of a list."""
 
     entries: list[Any]
-    #: Entries from the start of this page to that of the next; 0 in an empty list.
+    #: Entries from the start of this page to that of the next; 0 in an empty page.
     step: int
     #: Entries of the whole list.
     total: int
@@ -54,7 +65,7 @@ STREAM_UPDATE: Final = Endpoint("STREAM.UPDATE.{stream}")
 STREAM_INFO: Final = Endpoint("STREAM.INFO.{stream}", safe=True)
 STREAM_DELETE: Final = Endpoint("STREAM.DELETE.{stream}")
 STREAM_PURGE: Final = Endpoint("STREAM.PURGE.{stream}")
-STREAM_NAMES: Final = Endpoint("STREAM.NAMES", safe=True)
+STREAM_NAMES: Final = Endpoint("STREAM.NAMES", safe=True, lists=str)
 STREAM_LIST: Final = Endpoint("STREAM.LIST", safe=True)
 STREAM_STEPDOWN: Final = Endpoint("STREAM.LEADER.STEPDOWN.{stream}")
 MSG_GET: Final = Endpoint("STREAM.MSG.GET.{stream}", safe=True)
@@ -67,7 +78,7 @@ CONSUMER_CREATE_UNNAMED: Final = Endpoint("CONSUMER.CREATE.{stream}")
 CONSUMER_CREATE_DURABLE: Final = Endpoint("CONSUMER.DURABLE.CREATE.{stream}.{consumer}")
 CONSUMER_INFO: Final = Endpoint("CONSUMER.INFO.{stream}.{consumer}", safe=True)
 CONSUMER_DELETE: Final = Endpoint("CONSUMER.DELETE.{stream}.{consumer}")
-CONSUMER_NAMES: Final = Endpoint("CONSUMER.NAMES.{stream}", safe=True)
+CONSUMER_NAMES: Final = Endpoint("CONSUMER.NAMES.{stream}", safe=True, lists=str)
 CONSUMER_LIST: Final = Endpoint("CONSUMER.LIST.{stream}", safe=True)
 CONSUMER_PAUSE: Final = Endpoint("CONSUMER.PAUSE.{stream}.{consumer}")
 CONSUMER_RESET: Final = Endpoint("CONSUMER.RESET.{stream}.{consumer}")
@@ -117,7 +128,7 @@ class API:
         """Send a request and return the JSON object of its answer. `while_draining` ignores that it drains.
 
         Raises `APIError` when the server refuses, `JetStreamNotEnabled` when no server answers, `Timeout`,
-        and for requests that are not safe `ConnectionLost`.
+        `RemoteProtocolError` for an invalid answer, and for requests that are not safe `ConnectionLost`.
         """
         target = self.subject(endpoint, stream=stream, consumer=consumer, subject=subject)
         payload = body.to_json() if body is not None else b""
@@ -127,7 +138,7 @@ class API:
         answer = decode_object(data)
         error = answer.get("error")
         if error is not None:
-            raise APIError.from_wire(error, stream=stream or None, consumer=consumer or None)
+            raise api_error(error, stream=stream or None, consumer=consumer or None)
         return answer
 
     async def pages(
@@ -164,12 +175,11 @@ class API:
         """One page of the list `key`, from the entry `offset` on."""
         request = StreamListRequest(subject=subject, offset=offset)
         answer = await self.call(endpoint, request, stream=stream, timeout=timeout)
-        entries = answer.get(key) or []
-        missing = answer.get("missing") or []
+        entries, missing = _list(answer, key, endpoint.lists), _list(answer, "missing", str)
         if missing:
             logger.warning("not listed, because no leader answered: %s", ", ".join(missing))
-        step = max(answer.get("limit") or len(entries), 1) if entries or missing else 0
-        return Page(entries, step, answer.get("total", 0), missing)
+        step = max(_count(answer, "limit") or len(entries), 1) if entries or missing else 0
+        return Page(entries, step, total_of(answer), missing)
 
     async def ask(
         self, subject: str, payload: bytes, *, safe: bool, timeout: float | None, while_draining: bool = False
@@ -212,3 +222,28 @@ class API:
         with Inbox(self.connection) as inbox:
             inbox.ask(subject, payload)
             return (await inbox.take(timeout))[0].data
+
+
+def _list(answer: dict[str, Any], name: str, kind: type) -> list[Any]:
+    """A list in an answer, empty if it is missing. Raises `RemoteProtocolError` for anything else."""
+    entries = answer.get(name) or []
+    if not isinstance(entries, list) or not all(isinstance(entry, kind) for entry in entries):
+        raise _wrong(name, entries)
+    return entries
+
+
+def total_of(answer: dict[str, Any]) -> int:
+    """How many entries all pages have. Raises `RemoteProtocolError`."""
+    return _count(answer, "total")
+
+
+def _count(answer: dict[str, Any], name: str) -> int:
+    """A number in an answer, 0 if it is missing. Raises `RemoteProtocolError` for anything else."""
+    count = answer.get(name) or 0
+    if not isinstance(count, int) or not 0 <= count < 2**63:
+        raise _wrong(name, count)
+    return count
+
+
+def _wrong(name: str, value: object) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{name} of an answer cannot be {reprlib.repr(value)}")

@@ -17,7 +17,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from jetspark.errors import ConsumerMismatch, ConsumerNotFound, Error, MessageNotFound, UsageError
+from jetspark.errors import (
+    ConsumerMismatch,
+    ConsumerNotFound,
+    Error,
+    MessageNotFound,
+    RemoteProtocolError,
+    UsageError,
+)
 from jetspark.jetstream.advisories import Advisories, parse_or_report
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers, streams
@@ -72,7 +79,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     #: When it was given up.
     timestamp: datetime | None = None
-    #: The message, or None when the stream no longer has it.
+    #: The message, or None when the stream no longer has it or it cannot be read.
     message: StoredMessage | None = None
 
 
@@ -96,7 +103,7 @@ async def dead_letters(
     seen: dict[tuple[int, str], None] = {}
     async with aclosing(_merged(sources) if follow else _chained(sources)) as events:
         async for event, message in events:
-            letter = _letter(event)
+            letter = _letter(api, event, stream, consumer)
             if letter is not None and (letter.sequence, letter.kind) not in seen:
                 seen[letter.sequence, letter.kind] = None
                 if len(seen) > _REMEMBERED:
@@ -258,8 +265,13 @@ async def _merged(sources: list[_Events]) -> _Events:
             await source.aclose()
 
 
-def _letter(event: Advisory | None) -> DeadLetter | None:
+def _letter(api: API, event: Advisory | None, stream: str, consumer: str) -> DeadLetter | None:
+    """The letter of an advisory. One that points elsewhere is reported: any client may publish advisories."""
     if not isinstance(event, _KINDS):
+        return None
+    if (event.stream, event.consumer) != (stream, consumer) or event.stream_seq < 1:
+        what = f"an advisory that is not about a message of {stream} > {consumer}: {event!r:.200}"
+        api.connection.report(RemoteProtocolError(what))
         return None
     return DeadLetter(
         stream=event.stream,
@@ -276,4 +288,7 @@ async def _message(api: API, config: StreamConfig, sequence: int) -> StoredMessa
     try:
         return await direct.get(api, config, MsgGetRequest(seq=sequence))
     except MessageNotFound:
+        return None
+    except RemoteProtocolError as error:  # It cannot be read: the other letters can.
+        api.connection.report(error)
         return None

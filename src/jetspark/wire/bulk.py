@@ -34,9 +34,12 @@ Columns: TypeAlias = tuple[
 
 _sid = attrgetter("sid")
 
-#: What a server answers to a publish, unless there is more to say than where the message is.
-_TEXT = rb'"[ !#-\[\]-~]*"'
-_PLAIN_ACK = re.compile(rb'\{"stream":%b,(?: ?"domain":%b,)? ?"seq":[1-9][0-9]{0,17}\}' % (_TEXT, _TEXT))
+#: What a server answers to a publish, unless there is more to say than where the message is. An answer that
+#: names no stream comes from another client.
+_TEXT = rb"[ !#-\[\]-~]"
+_PLAIN_ACK = re.compile(
+    rb'\{"stream":"%b+",(?: ?"domain":"%b*",)? ?"seq":[1-9][0-9]{0,17}\}' % (_TEXT, _TEXT)
+)
 _NUMBER = re.compile(rb"[0-9]{1,18}")
 
 

@@ -677,8 +677,8 @@ cdef inline bint _is_plain_ack(const char* at, Py_ssize_t size) noexcept:
     """Whether it is `{"stream":"S","seq":1}`, perhaps with a domain before the sequence."""
     cdef const char* end = at + size
     cdef const char* value
-    if size < 11 or memcmp(at, '{"stream":"', 11) != 0:
-        return False
+    if size < 12 or memcmp(at, '{"stream":"', 11) != 0 or at[11] == c'"':
+        return False  # An answer that names no stream comes from another client.
     at = _after_text(at + 11, end)
     value = _after_key(at, end, '"domain":"', 10)
     if value != NULL:

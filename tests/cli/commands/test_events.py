@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from jetspark.cli.commands.events import _show
+from jetspark.cli.ui.output import Output
+from jetspark.jetstream.model.advisories import parse_advisory
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
 from tests.support.waiting import wait_until
@@ -76,6 +81,26 @@ def test_events_come_as_json_and_only_those_that_were_asked_for(
 
 def test_events_end_when_none_come(cli: Cli, name: str) -> None:
     assert cli("events", "--stream", name, "--wait", "100ms").out == ""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"replicas": 5},
+        {"replicas": [5]},
+        {"ack_time": "long"},
+        {"client": ["x"]},
+        {"client": {"user": [1]}},
+        {"type": "io.nats.jetstream.metric.v1.consumer_ack", "ack_time": 2**63 - 1},
+        {"timestamp": "9998-12-31T23:59:59Z"},
+        {"deep": {"a": [[[[{}]]]]}},
+    ],
+    ids=str,
+)
+def test_any_event_can_be_shown(fields: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """Any client may publish one, with any fields."""
+    _show(Output(json=False), parse_advisory(json.dumps({"id": "x"} | fields).encode()))
+    assert "[x]" in capsys.readouterr().out
 
 
 def test_an_unknown_kind_is_refused_with_those_there_are(cli: Cli) -> None:

@@ -341,7 +341,7 @@ async def test_while_nobody_can_take_it_the_whole_batch_is_tried_again_under_ano
                 peer.answer(request, status="503")
             else:
                 error = {"code": 400, "err_code": int(how), "description": "no"}
-                peer.answer(request, json.dumps({"error": error}).encode())
+                peer.answer(request, json.dumps({"error": error, "stream": "S"}).encode())
         else:
             acknowledge(peer, request)
 

@@ -123,19 +123,6 @@ async def test_a_server_without_storage_is_not_asked_again(
     assert len(stream.received) == 1
 
 
-async def test_an_answer_that_is_none_fails_the_message(scripted: tuple[ScriptedStream, JetStream]) -> None:
-    stream, js = scripted
-    async with js.publisher() as pub:
-        future = pub.publish("orders.new")
-        await came(stream, 1)
-        peer, frame = stream.unanswered.pop()
-        peer.answer(frame, b"what?")
-        with pytest.raises(jetspark.RemoteProtocolError):
-            await future
-        with pytest.raises(PublishError):
-            await pub.flush()
-
-
 async def test_without_an_answer_it_is_published_again_under_the_same_id(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:

@@ -136,6 +136,23 @@ def test_a_time_without_its_zone_is_no_time() -> None:
     assert parse_switch(word.replace(b'00"', b'00Z"'), 7).holds(datetime.now(UTC))
 
 
+@pytest.mark.parametrize("word", [b"\xff", b'{"by":"\xff"}', b"5", b'{"a":' * 3000 + b"1" + b"}" * 3000])
+def test_what_is_no_command_does_not_pause(word: bytes) -> None:
+    assert parse_switch(word, 7) == Switch(sequence=7)
+
+
+async def test_strange_messages_of_other_clients_do_not_hide_the_state(server: Server) -> None:
+    async with jetspark.connect(server.url) as nc:
+        js = nc.jetstream()
+        switch = await set_switch(js, paused=True)
+        for data in (b"\xff", b"{}", b"[" * 10_000):
+            await js.publish(f"jetspark.control.agent.{len(data)}", data)
+        await js.publish("jetspark.control.consumer.a/b.c")
+        state = await read_state(js)
+        assert (state.switch, state.agents) == (switch, [])
+        assert [(each.stream, each.missing) for each in state.consumers] == [("a/b", True)]
+
+
 async def test_an_agent_whose_connection_is_closed_in_a_pause_ends(server: Server, logs: Path) -> None:
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()

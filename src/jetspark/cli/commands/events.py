@@ -11,7 +11,7 @@ from jetspark.cli.complete import consumer_option, stream_option
 from jetspark.cli.ui.escape import escape_line
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output
-from jetspark.jetstream.model.advisories import ADVISORIES, Advisory
+from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, MessageAcked
 
 app = single()
 
@@ -98,17 +98,18 @@ def _pairs(event: Advisory) -> list[tuple[str, object]]:
         pairs.append(("Consumer", f"{stream} > {consumer}"))
     elif stream:
         pairs.append(("Stream", stream))
+    timed = isinstance(event, MessageAcked)  # In unknown events a field may be anything.
     fields: dict[str, Any] = to_json(event)
     for name, value in fields.items():
         if name in _NOT_LISTED or value in (None, "", [], {}):
             continue
-        shown = show_duration(value) if name == "ack_time" else value
+        shown = show_duration(value) if timed and name == "ack_time" else value
         pairs.append((_LABELS.get(name, name.replace("_", " ").title()), shown))
     client = fields.get("client")
     if isinstance(client, dict):
         pairs.append(
             ("Client", " ".join(str(client[key]) for key in ("user", "name", "host") if client.get(key)))
         )
-    if replicas := fields.get("replicas"):
-        pairs.append(("Replicas", ", ".join(replica["name"] for replica in replicas)))
+    if replicas := getattr(event, "replicas", None):
+        pairs.append(("Replicas", ", ".join(replica.name for replica in replicas)))
     return pairs

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from jetspark.errors import StreamNameInUse, StreamNotFound
 from jetspark.jetstream import api as endpoints
-from jetspark.jetstream.api import API
+from jetspark.jetstream.api import API, total_of
 from jetspark.jetstream.model import requests
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import Placement, StreamConfig
@@ -55,20 +57,21 @@ async def info(
     api: API, stream: str, *, deleted_details: bool = False, subjects_filter: str | None = None
 ) -> StreamInfo:
     """The configuration and state of a stream; the counts of subjects come in pages."""
-    wire = None
+    first: StreamInfo | None = None
     subjects: dict[str, int] = {}
     while True:
         request = requests.StreamInfoRequest(
             deleted_details=deleted_details, subjects_filter=subjects_filter, offset=len(subjects)
         )
-        page = await api.call(endpoints.STREAM_INFO, request, stream=stream)
-        wire = wire or page
-        known = len(subjects)
-        subjects |= page["state"].get("subjects") or {}
-        if len(subjects) == known or len(subjects) >= page.get("total", 0):
+        answer = await api.call(endpoints.STREAM_INFO, request, stream=stream)
+        page = StreamInfo.from_wire(answer)
+        first = first or page
+        subjects |= page.state.subjects
+        # Without a new subject there is no progress: repeated requests would not end.
+        if len(subjects) == request.offset or len(subjects) >= total_of(answer):
             break
-    wire["state"]["subjects"] = subjects
-    return StreamInfo.from_wire(wire)
+    state = msgspec.structs.replace(first.state, subjects=subjects)
+    return msgspec.structs.replace(first, state=state)
 
 
 async def infos(api: API, subject: str | None = None) -> AsyncIterator[StreamInfo]:

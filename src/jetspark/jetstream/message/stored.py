@@ -63,9 +63,10 @@ _ADDED = frozenset({_STREAM, _SUBJECT, _SEQUENCE, _TIMESTAMP, b"Nats-Num-Pending
 # The same in the order of current servers: for a million messages, parsing line by line is slow.
 _BEGINNING: Final = b"\r\nNats-Stream: "
 _IN_ORDER: Final = re.compile(
-    rb"\r\nNats-Stream: ([^\r]*)\r\nNats-Subject: ([^\r]*)\r\nNats-Sequence: ([0-9]+)"
+    rb"\r\nNats-Stream: ([^\r]*)\r\nNats-Subject: ([^\r]*)\r\nNats-Sequence: ([0-9]{1,18})"
     rb"\r\nNats-Time-Stamp: ([^\r]*)(?:\r\nNats-Num-Pending: [0-9]+\r\nNats-Last-Sequence: [0-9]+)?\r\n\r\n\Z"
 )
+_NUMBER: Final = re.compile(rb"[0-9]{1,18}")
 _FIRST_LINE: Final = b"NATS/1.0"
 
 
@@ -91,9 +92,12 @@ def _parse_direct_get_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, 
         lines.pop()
     own = b"\r\n".join(lines) + b"\r\n\r\n" if len(lines) > 1 else b""
     try:
-        return added[_STREAM], added[_SUBJECT], added[_SEQUENCE], added[_TIMESTAMP], own
+        found = added[_STREAM], added[_SUBJECT], added[_SEQUENCE], added[_TIMESTAMP], own
     except KeyError as error:
         raise not_direct_get(header) from error
+    if _NUMBER.fullmatch(added[_SEQUENCE]) is None:
+        raise not_direct_get(header)
+    return found
 
 
 def from_frame(frame: MsgFrame) -> StoredMessage:

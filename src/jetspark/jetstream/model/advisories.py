@@ -408,6 +408,8 @@ _CLASSES = {row.wire_type: row.event for row in ADVISORIES.values()}
 
 
 def parse_advisory(data: bytes) -> Advisory:
-    """The event in the payload of an advisory or metric. Raises `RemoteProtocolError` if it is not JSON."""
+    """The event in the payload of an advisory or metric. Raises `RemoteProtocolError` if it cannot be one."""
     wire = decode_object(data)
-    return _CLASSES.get(wire.get("type", ""), Advisory).from_wire(wire)
+    kind = wire.get("type")
+    event = _CLASSES.get(kind, Advisory) if isinstance(kind, str) else Advisory
+    return event.from_wire(wire)

@@ -23,15 +23,17 @@ import base64
 import enum
 import math
 import re
+import reprlib
 import types
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self, Union, cast, get_args, get_origin
 
 import msgspec
 
+from jetspark.core.json import decode_json
 from jetspark.errors import RemoteProtocolError, UsageError
 from jetspark.wire.subjects import check_text
 
@@ -44,6 +46,8 @@ Duration = Annotated[float, msgspec.Meta(extra={"unit": "ns"})]
 UInt = Annotated[int, msgspec.Meta(ge=0)]
 
 _INT64 = 2**63 - 1
+#: Levels of objects and lists in a field that jetspark does not know. What shows or writes them is recursive.
+_MAX_DEPTH = 32
 _GO_ZERO_TIME = "0001-01-01T00:00:00Z"
 _BELOW_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")
 
@@ -140,8 +144,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"{type(self).__name__}.extra cannot be written as JSON: {error}") from None
 
     @classmethod
-    def from_wire(cls, wire: Mapping[str, Any]) -> Self:
+    def from_wire(cls, wire: object) -> Self:
         """Read a JSON object of the server. Raises `RemoteProtocolError` if it cannot be this model."""
+        if not isinstance(wire, dict):
+            raise RemoteProtocolError(f"{cls.__name__} cannot be {reprlib.repr(wire)}")
         values: dict[str, Any] = {}
         unknown = _Received(wire)
         for field in _plan(cls):
@@ -151,11 +157,14 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 decoded = field.codec.decode(value)
             except (TypeError, ValueError, AttributeError) as error:
-                raise RemoteProtocolError(f"{cls.__name__}.{field.name} cannot be {value!r}") from error
+                shown = reprlib.repr(value)
+                raise RemoteProtocolError(f"{cls.__name__}.{field.name} cannot be {shown}") from error
             if decoded is not None:
                 values[field.name] = decoded
         for key in cls._envelope:
             unknown.pop(key, None)
+        if unknown and _is_deep(unknown, _MAX_DEPTH):
+            raise RemoteProtocolError(f"{cls.__name__} is nested in more than {_MAX_DEPTH} levels")
         try:
             return cls(**values, extra=unknown)
         except TypeError as error:
@@ -193,10 +202,15 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 def decode_object(data: bytes) -> dict[str, Any]:
     """The JSON object in `data`. Raises `RemoteProtocolError` if it is anything else."""
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise RemoteProtocolError(f"not a JSON object: {data[:80]!r}") from error
+    return decode_json(data, dict[str, Any], "a JSON object")
+
+
+def _is_deep(value: object, levels: int) -> bool:
+    """Whether objects and lists are nested in more than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return not levels or any(_is_deep(part, levels - 1) for part in parts)
 
 
 class _Codec(NamedTuple):
@@ -285,15 +299,23 @@ def _integer(low: int | None, high: int | None) -> _Codec:
             raise ValueError
         return value
 
-    return _Codec(expects, accept, _same, _accept(int))
+    return _Codec(expects, accept, _same, _received_integer)
+
+
+def _received_integer(value: Any) -> int:
+    """Any number of the server: 64 bits, with or without a sign."""
+    if type(value) is not int or not -_INT64 - 1 <= value <= 2 * _INT64 + 1:
+        raise ValueError
+    return value
 
 
 def _enum(policy: type[enum.StrEnum]) -> _Codec:
     def decode(value: Any) -> str:
+        text: str = _accept(str)(value)
         try:
-            return policy(value)
+            return policy(text)
         except ValueError:
-            return str(value)
+            return text
 
     return _Codec("one of " + ", ".join(map(repr, map(str, policy))), policy, str, decode)
 
@@ -317,7 +339,7 @@ def _dict(item: _Codec) -> _Codec:
         f"a dict of text, each value {item.expects}",
         lambda value: {_accept_text(key): item.accept(each) for key, each in _accept(dict)(value).items()},
         lambda value: {key: item.encode(each) for key, each in value.items()},
-        lambda value: {key: item.decode(each) for key, each in value.items()},
+        lambda value: {key: item.decode(each) for key, each in _accept(dict)(value).items()},
     )
 
 
@@ -341,10 +363,15 @@ def _time_to_wire(value: datetime) -> str:
 
 
 def time_from_wire(value: str) -> datetime | None:
-    """A time as the server writes it. Written back, it is the same to the nanosecond."""
+    """A time as the server writes it. Written back, it is the same to the nanosecond. Raises `ValueError`."""
     if value == _GO_ZERO_TIME:
         return None
-    time = datetime.fromisoformat(value).astimezone(UTC)
+    try:
+        time = datetime.fromisoformat(value).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"not in the calendar: {value}") from error
+    if not MINYEAR < time.year < MAXYEAR:
+        raise ValueError(f"not in the calendar of every time zone: {value}")
     if _BELOW_MICROSECONDS.search(value) is None:
         return time
     exact = _ServerTime.combine(time.date(), time.timetz())
@@ -352,7 +379,9 @@ def time_from_wire(value: str) -> datetime | None:
     return exact
 
 
-_DURATION = _Codec("a number of seconds", _accept_duration, to_ns, lambda value: from_ns(_accept(int)(value)))
+_DURATION = _Codec(
+    "a number of seconds", _accept_duration, to_ns, lambda value: from_ns(_received_integer(value))
+)
 
 _PLAIN: dict[Any, _Codec] = {
     str: _Codec("text in UTF-8", _accept_text, _same, _accept(str)),

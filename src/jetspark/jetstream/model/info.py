@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
+from jetspark.errors import APIError
 from jetspark.jetstream.model.base import Duration, Model
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.stream import (
@@ -41,6 +42,7 @@ __all__ = [
     "StreamSourceInfo",
     "StreamState",
     "Tier",
+    "api_error",
 ]
 
 _ANSWER = frozenset({"type", "total", "offset", "limit"})
@@ -55,6 +57,14 @@ class ErrorInfo(Model, frozen=True, kw_only=True):
     err_code: int = 0
     #: In words.
     description: str = ""
+
+
+def api_error(error: object, *, stream: str | None = None, consumer: str | None = None) -> APIError:
+    """The exception for the `error` of an answer, with the names in the request.
+
+    Raises `RemoteProtocolError` if it is not the error of a server.
+    """
+    return APIError.from_wire(ErrorInfo.from_wire(error).to_wire(), stream=stream, consumer=consumer)
 
 
 class LostData(Model, frozen=True, kw_only=True):

@@ -7,14 +7,14 @@ the wire. Durations are seconds.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from jetspark.errors import APIError, RemoteProtocolError
+from jetspark.errors import Error, RemoteProtocolError
 from jetspark.jetstream.model.base import Duration, Model, UInt, decode_object
 from jetspark.jetstream.model.consumer import ConsumerConfig
-from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.jetstream.model.info import ConsumerInfo, api_error
 from jetspark.jetstream.model.stream import Placement
 
 __all__ = [
@@ -34,7 +34,9 @@ __all__ = [
     "StreamInfoRequest",
     "StreamListRequest",
     "UnpinRequest",
+    "is_from_stream",
     "parse_pub_ack",
+    "parse_stored",
 ]
 
 _TYPE = frozenset({"type"})
@@ -71,18 +73,31 @@ _PUB_ACK = msgspec.json.Decoder(PubAck)
 def parse_pub_ack(data: bytes) -> PubAck:
     """The acknowledgement in the answer to a publish. Fields that a newer server adds are dropped.
 
-    Raises `APIError` if the stream refused the message, `RemoteProtocolError` if this is neither.
+    Raises `APIError` if the stream refused the message, `RemoteProtocolError` if no stream sent this: any
+    client that subscribes to the subject may answer too. A stream always gives its name.
     """
     try:
         ack = _PUB_ACK.decode(data)
-    except msgspec.DecodeError:
+    except Exception:  # As in `decode_json`, which looks at the other answers.
         ack = None
-    if ack is not None and ack.sequence:
-        return ack  # Sequences begin with 1: a refusal, which may name a stream too, has 0.
+    if ack is not None and ack.stream and ack.sequence > 0:
+        return ack  # Sequences begin with 1: a refusal has 0 or none.
     wire = decode_object(data)
-    if "error" in wire:
-        raise APIError.from_wire(wire["error"], stream=wire.get("stream"))
+    stream = wire.get("stream")
+    if stream and isinstance(stream, str) and "error" in wire:
+        raise api_error(wire["error"], stream=stream)
     raise RemoteProtocolError(f"not a publish acknowledgement: {data[:80]!r}")
+
+
+def is_from_stream(data: bytes) -> bool:
+    """Whether a stream sent this answer to a publish, as an acknowledgement or as a refusal."""
+    try:
+        parse_pub_ack(data)
+    except RemoteProtocolError:
+        return False
+    except Error:
+        pass
+    return True
 
 
 class PullRequest(Model, frozen=True, kw_only=True):
@@ -214,6 +229,11 @@ class StoredMsg(Model, frozen=True, kw_only=True):
     data: bytes = b""
     #: When it was stored.
     time: datetime
+
+
+def parse_stored(answer: dict[str, Any]) -> StoredMsg:
+    """The message in an answer to `STREAM.MSG.GET`. Raises `RemoteProtocolError`."""
+    return StoredMsg.from_wire(answer.get("message"))
 
 
 class MsgDeleteRequest(Model, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from jetspark.core.headers import add_lines, header_block, header_lines
 from jetspark.core.message import as_bytes, too_large
 from jetspark.core.server_info import Feature
 from jetspark.errors import BatchPublishError, ConnectionLost, Error, Timeout, UsageError
-from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
+from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
 from jetspark.jetstream.publish.attempts import is_temporary_refusal, repeat_for
 from jetspark.jetstream.publish.headers import Expectations, check_seconds, compose_headers
 from jetspark.wire.headers import HeadersLike
@@ -177,11 +177,16 @@ class AtomicBatch:
     async def _request(self, batch_id: str, number: int, late: str, broken: str, hint: str) -> bytes:
         """The answer to a message; `late` and `broken` are the texts of `Timeout` and `ConnectionLost`."""
         message = self._messages[number - 1]
-        lines = _lines(batch_id) % number + (_LAST if number == len(self._messages) else b"")
+        last = number == len(self._messages)
+        lines = _lines(batch_id) % number + (_LAST if last else b"")
         block = add_lines(message.block, lines)
         try:
             answer = await self._api.connection.request_block(
-                message.subject, message.data, block, timeout=self._timeout
+                message.subject,
+                message.data,
+                block,
+                timeout=self._timeout,
+                accepts=is_from_stream if last else _is_first_answer,
             )
         except Timeout as error:
             raise Timeout(f"{late} within {self._timeout} s", hint=hint) from error
@@ -207,6 +212,11 @@ class AtomicBatch:
     def _raise_if_committed(self) -> None:
         if self.ack is not None:
             raise UsageError("the batch is already committed", hint="Start another with js.atomic_batch()")
+
+
+def _is_first_answer(answer: bytes) -> bool:
+    """Whether a stream sent it: the answer to the first message is empty if the batch may go on."""
+    return not answer or is_from_stream(answer)
 
 
 def _lines(batch_id: str) -> bytes:

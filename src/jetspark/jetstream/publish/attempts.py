@@ -113,9 +113,10 @@ def no_leader(subject: str, seconds: float) -> errors.NoResponders:
     )
 
 
-def no_acknowledgement(subject: str, seconds: float, hint: str) -> errors.Timeout:
-    """The error for a message that may be stored or not."""
+def no_acknowledgement(subject: str, seconds: float, hint: str, stray: bytes = b"") -> errors.Timeout:
+    """The error for a message that may be stored or not; `stray` is an answer that no stream sent."""
+    ignored = f". Another client answered, which was ignored: {stray!r}" if stray else ""
     return errors.Timeout(
         f"no acknowledgement of the message on {subject!r} within {seconds} s",
-        hint=f"Whether it is stored is unknown; {hint}",
+        hint=f"Whether it is stored is unknown; {hint}{ignored}",
     )

@@ -71,6 +71,8 @@ class InFlight(Receiver):
         self._answered_at = 0.0
         #: Why a message was last refused temporarily.
         self._obstacle: errors.Error | None = None
+        #: The last answer that no stream sent.
+        self._stray = b""
         #: How many failures were not raised by `raise_failures` yet, and the first of them.
         self._unreported = 0
         self._first_failure: errors.Error | None = None
@@ -182,13 +184,14 @@ class InFlight(Receiver):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Handle the answers of one read."""
         start = len(self.reply_prefix)
-        pop = self.window.sent.pop
-        acked = 0
+        sent = self.window.sent
+        acked = strays = 0
         asked = []
         # The numbers are found, and plain acknowledgements told from others, for all frames at once. The
         # acknowledgement itself is parsed only for a future.
         for frame, plain in zip(frames, pub_acks(frames, start), strict=True):
-            message = pop(plain or _number(frame.subject[start:]), None)
+            number = plain or _number(frame.subject[start:])
+            message = sent.pop(number, None) if plain else sent.get(number)
             if message is None:
                 continue  # It was repeated, and another attempt was answered before.
             future = message.future
@@ -197,16 +200,26 @@ class InFlight(Receiver):
                     ack = parse_pub_ack(frame.data)
                 except errors.Error as error:
                     no_responders = frame.header.startswith(NO_RESPONDERS)
+                    if isinstance(error, errors.RemoteProtocolError) and not no_responders:
+                        # Another subscriber of the subject sent this. The stream is yet to answer.
+                        self._stray = frame.data[:80]
+                        strays += 1
+                        continue
+                    del sent[number]
                     refusal = no_leader(message.subject, self._timeout) if no_responders else error
                     if self._refused(message, refusal):
                         asked.append(message)
                     continue
+                if not plain:
+                    del sent[number]
                 if ack.duplicate:
                     self.duplicates += 1
                 if future is not None and not future.done():
                     future.set_result(ack)
             acked += 1
             self._answered = message.number
+        if strays == len(frames):
+            return
         self.acked += acked
         self._answered_at = self._loop.time()
         if asked:
@@ -343,7 +356,7 @@ class InFlight(Receiver):
         late, lost = self.window.expire(now, answered_at=self._answered_at, answered=self._answered)
         for message in late:
             hint = f"its id is {self._id_of(message)!r}"
-            self._fail(message, no_acknowledgement(message.subject, self._timeout, hint))
+            self._fail(message, no_acknowledgement(message.subject, self._timeout, hint, self._stray))
         if lost:
             self._hold()
         self._pump()

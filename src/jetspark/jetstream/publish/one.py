@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Unpack
 
+from jetspark.core.headers import header_block
 from jetspark.errors import ConnectionLost, Error, Timeout, WrongLastMsgId, WrongLastSequence
-from jetspark.jetstream.model.requests import PubAck, parse_pub_ack
+from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
 from jetspark.jetstream.publish.attempts import is_temporary_refusal, no_acknowledgement, repeat_for
 from jetspark.jetstream.publish.headers import (
     MSG_ID,
@@ -51,23 +52,32 @@ async def publish(
     """
     fields = compose_headers(headers, msg_id, expectations)
     has_id = MSG_ID in fields
+    block = header_block(fields)
     seconds = api.timeout if timeout is None else timeout
     check_seconds("timeout", seconds)
     check_seconds("retry_for", retry_for, least=0.0)
     attempt_timeout = min(seconds, _LONGEST_ATTEMPT) if has_id and retry_for else seconds
     unknown = False
+    stray = b""
+
+    def accepts(answer: bytes) -> bool:
+        nonlocal stray
+        if is_from_stream(answer):
+            return True
+        stray = answer[:80]
+        return False
 
     async def attempt(left: float) -> PubAck:
         nonlocal unknown
         wait = min(attempt_timeout, left)
         try:
-            answer = await api.connection.request(subject, data, headers=fields, timeout=wait)
+            answer = await api.connection.request_block(subject, data, block, timeout=wait, accepts=accepts)
             return parse_pub_ack(answer.data)
         except Timeout as error:
             unknown = True
             safe = "Publishing it again with the same msg_id is safe"
             hint = f"the server's disk may be full. {safe if has_id else 'A msg_id makes repeating safe'}"
-            raise no_acknowledgement(subject, attempt_timeout, hint) from error
+            raise no_acknowledgement(subject, attempt_timeout, hint, stray) from error
         except ConnectionLost as error:
             unknown = True
             if has_id:
@@ -91,8 +101,8 @@ async def _stored_before(
     api: API, subject: str, msg_id: str, error: WrongLastSequence, timeout: float
 ) -> PubAck:
     """The acknowledgement of an earlier attempt, if the stream stored that; else raise `error`."""
-    query = stored_before_headers(msg_id)
-    answer = await api.connection.request(subject, b"", headers=query, timeout=timeout)
+    query = header_block(stored_before_headers(msg_id))
+    answer = await api.connection.request_block(subject, b"", query, timeout=timeout, accepts=is_from_stream)
     try:
         return parse_pub_ack(answer.data)
     except WrongLastMsgId:

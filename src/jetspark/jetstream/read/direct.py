@@ -25,7 +25,7 @@ from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.message.status import OnDirectGet, Status, classify, is_status
 from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame, not_direct_get
 from jetspark.jetstream.model.info import StreamInfo
-from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
+from jetspark.jetstream.model.requests import MsgGetRequest, parse_stored
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
@@ -48,7 +48,7 @@ async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredM
         except NoResponders:
             pass  # Direct gets are no longer allowed, or no replica is up: ask the leader.
     answer = await api.call(endpoints.MSG_GET, request, stream=config.name, timeout=backoff.left)
-    return from_answer(config.name, StoredMsg.from_wire(answer["message"]))
+    return from_answer(config.name, parse_stored(answer))
 
 
 async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Backoff) -> StoredMessage:
@@ -190,9 +190,8 @@ class _Reader:
             headers = Headers.parse(status.header)
             # Without a single message there is no progress: repeated requests would not end.
             self.over = headers.get("Nats-Num-Pending", "0") == "0" or not self._previous
-            up_to = headers.get("Nats-UpTo-Sequence", "")
-            if up_to.isascii() and up_to.isdigit() and len(up_to) <= 20:
-                self._request = self._request.replace(up_to_seq=int(up_to), up_to_time=None)
+            if up_to := headers.get("Nats-UpTo-Sequence"):
+                self._request = self._request.replace(up_to_seq=_number(up_to, status), up_to_time=None)
 
     def _count_out(self, frames: list[MsgFrame]) -> None:
         if not frames:
@@ -213,7 +212,7 @@ def _position(frame: MsgFrame) -> _BatchHeaders:
         # The last value of each: the message itself may have headers of these names.
         return _BatchHeaders(
             *(
-                int(headers.get_all(name)[-1])
+                _number(headers.get_all(name)[-1], frame)
                 for name in ("Nats-Sequence", "Nats-Num-Pending", "Nats-Last-Sequence")
             )
         )
@@ -224,8 +223,12 @@ def _position(frame: MsgFrame) -> _BatchHeaders:
                 hint="Requires nats-server 2.11 or later",
             ) from None
         raise not_direct_get(frame.header) from None
-    except ValueError:
-        raise not_direct_get(frame.header) from None
+
+
+def _number(text: str, frame: MsgFrame) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise not_direct_get(frame.header)
+    return int(text)
 
 
 def _status_error(status: Status, stream: str) -> APIError | StatusError:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from jetspark.errors import Error, JetStreamNotEnabled, PermissionsViolation, StreamNotFound
@@ -115,15 +115,22 @@ async def _from_pages(api: API, wanted: Collection[str], listed: Sequence[str]) 
     async def page(offset: int) -> list[StreamInfo]:
         try:
             answer = await api.page(endpoints.STREAM_LIST, "streams", offset, timeout=_PAGE_TIMEOUT)
+            return [StreamInfo.from_wire(wire) for wire in answer.entries if _name(wire) in wanted]
         except Error as error:
             logger.info("streams are requested one by one: %s", error)
             if isinstance(error, (PermissionsViolation, JetStreamNotEnabled)):
                 _unlisted.add(api)
             return []
-        return [StreamInfo.from_wire(wire) for wire in answer.entries if wire["config"]["name"] in wanted]
 
     pages = await concurrently(page, offsets)
     return {info.config.name: info for page in pages for info in page}
+
+
+def _name(wire: dict[str, Any]) -> str:
+    """The name of a stream in a page, found before its info is parsed: not all of them are wanted."""
+    config = wire.get("config")
+    name = config.get("name") if isinstance(config, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _offsets(places: Sequence[int]) -> list[int]:

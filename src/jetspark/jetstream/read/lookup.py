@@ -12,7 +12,7 @@ from jetspark.errors import MessageNotFound
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.model.info import StreamState
-from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
+from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg, parse_stored
 from jetspark.jetstream.retry import retry
 
 __all__ = ["first_at", "next_stored"]
@@ -30,7 +30,7 @@ async def _next_of(api: API, stream: str, seq: int, subject: str) -> StoredMsg |
         answer = await retry(lambda: api.call(endpoints.MSG_GET, request, stream=stream))
     except MessageNotFound:
         return None
-    return StoredMsg.from_wire(answer["message"])
+    return parse_stored(answer)
 
 
 async def first_at(api: API, stream: str, state: StreamState, time: datetime) -> int:

@@ -34,7 +34,7 @@ from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get
 from jetspark.jetstream.model.info import StreamInfo
-from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
+from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg, parse_stored
 from jetspark.jetstream.model.stream import RetentionPolicy, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
 from jetspark.jetstream.read import direct
@@ -203,7 +203,7 @@ class _RangeReader:
         async def get(seq: int) -> MsgFrame:
             request = MsgGetRequest(seq=seq)
             answer = await retry(lambda: self._api.call(endpoints.MSG_GET, request, stream=stream))
-            return _delivered(stream, StoredMsg.from_wire(answer["message"]))
+            return _delivered(stream, parse_stored(answer))
 
         sequences = range(self._wanted.first_seq, self._wanted.next_seq)
         chunk: Chunk = []

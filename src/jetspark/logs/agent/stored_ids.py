@@ -16,7 +16,7 @@ from jetspark.errors import MessageNotFound, RemoteProtocolError, Timeout, Usage
 from jetspark.jetstream import api
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg
+from jetspark.jetstream.model.requests import MsgGetRequest, parse_stored
 from jetspark.jetstream.model.stream import RetentionPolicy
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import FilePosition
@@ -86,7 +86,7 @@ class StoredIds:
             answer = await self._js.api.call(api.MSG_GET, request, stream=stream)
         except MessageNotFound:
             return
-        last = StoredMsg.from_wire(answer["message"])
+        last = parse_stored(answer)
         now = datetime.now(UTC)
         clock_error = (info.ts or now) - now  # of our clock, seen from the server
         start = datetime.fromtimestamp(since, UTC) + clock_error - timedelta(seconds=_SLACK)

@@ -24,7 +24,8 @@ from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from jetspark.errors import ConsumerNotFound, MessageNotFound, StreamNotFound
+from jetspark.core.json import decode_json
+from jetspark.errors import ConsumerNotFound, MessageNotFound, RemoteProtocolError, StreamNotFound, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.stream import Stream
@@ -206,7 +207,7 @@ async def _consumer_state(js: JetStream, names: Sequence[str]) -> PausedConsumer
     stream, consumer = names[0], names[-1]
     try:
         info = await js.consumer_info(stream, consumer)
-    except (ConsumerNotFound, StreamNotFound):
+    except (ConsumerNotFound, StreamNotFound, UsageError):  # Any client may publish a record, of any name.
         return PausedConsumer(stream=stream, consumer=consumer, paused=False, missing=True)
     return PausedConsumer(
         stream=stream, consumer=consumer, paused=bool(info.paused), remaining=info.pause_remaining or 0.0
@@ -217,9 +218,10 @@ _Parsed = TypeVar("_Parsed")
 
 
 def _parse(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
+    """What a message of the control stream says; None if it is invalid: any client may publish there."""
     try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.MsgspecError:
+        return decode_json(data, kind, f"a {kind.__name__}")
+    except RemoteProtocolError:
         return None
 
 
