@@ -33,7 +33,7 @@ export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-pure test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench chaos lock clean
+.PHONY: help install test test-pure test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench: $(BENCH) ## measure jetspark beside its peers, write docs/benchmarks.md (
 
 chaos: $(DEV) ## break servers and connections under random workloads for 20 minutes (ARGS="--minutes 5 --seed 7")
 	$(PY) -m chaos $(ARGS)
+
+fuzz: $(SPARK) ## mutate what servers and other clients send, for 5 minutes (ARGS="--seconds 3600 --seed 7")
+	$(PY) -m tests.fuzz $(ARGS)
 
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PY) $(PIP) install uv

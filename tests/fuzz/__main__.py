@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import secrets
 import sys
 import time
@@ -22,6 +23,7 @@ def main() -> int:
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
     print(f"seed {seed}, {options.seconds:g} s", flush=True)
     random = Random(seed)
+    logging.disable()
     weights = [target.share for target in TARGETS]
     counts = dict.fromkeys((target.name for target in TARGETS), 0)
     end = time.monotonic() + options.seconds
