@@ -70,11 +70,12 @@ $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
 	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal \
 	    tests/spark tests/logs/job $(ARGS)
 
-check: $(SPARK) ## check format, lint, types and layers, as CI does
+check: $(SPARK) ## check format, lint, types, layers and known vulnerabilities, as CI does
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(PY) -m pytest -q tests/rules/test_layers.py
+	$(PY) scripts/audit
 
 format: $(DEV) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .
@@ -105,9 +106,10 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	    -o requirements/spark-$$version.lock $(ARGS) || exit; done
 	$(COMPILE) --group java -o requirements/java.lock $(ARGS)
 	$(COMPILE) --group bench -c requirements/dev.lock -o requirements/bench.lock $(ARGS)
+	$(COMPILE) --group audit -o requirements/audit.lock $(ARGS)
 
 clean: ## remove .venv, those of the matrix, caches and build output
-	rm -rf $(VENV) $(MATRIX) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) .venv-audit build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A new lock or pyproject.toml makes the stamps stale; the environment itself is kept.
