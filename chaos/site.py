@@ -67,6 +67,7 @@ class Site:
             self.control = await stack.enter_async_context(
                 connect(
                     [server.url for server in self.servers],
+                    connect_timeout=10.0,
                     reconnect_wait=0.05,
                     max_reconnect_wait=0.2,
                     ping_interval=1.0,

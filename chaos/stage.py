@@ -32,7 +32,7 @@ _OPTIONS: dict[str, Any] = {
     "reconnect_wait": 0.05,
     "max_reconnect_wait": 0.5,
     "ping_interval": 1.0,
-    "connect_timeout": 2.0,
+    "connect_timeout": 10.0,
     "discover_servers": False,
 }
 #: Seconds that a call may take beyond what it promises: the machine is loaded.
