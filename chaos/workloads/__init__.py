@@ -52,5 +52,6 @@ WORKLOADS: dict[str, Workload] = {
     "requests": Workload(others.requests),
     "dead_letters": Workload(others.dead_letters),
     "vanishing": Workload(others.vanishing),
+    "vanishing_blocking": Workload(threads.vanishing),
     "churn": Workload(others.churn),
 }

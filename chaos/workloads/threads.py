@@ -11,9 +11,18 @@ from contextlib import suppress
 
 from chaos.site import STREAM, SUBJECT
 from chaos.stage import Stage, is_refusal, message_id
-from jetspark import ConsumerNotFound, Error, PubAck, PublishError, Timeout, blocking
+from jetspark import (
+    ConsumerConfig,
+    ConsumerDeleted,
+    ConsumerNotFound,
+    Error,
+    PubAck,
+    PublishError,
+    Timeout,
+    blocking,
+)
 
-__all__ = ["consume", "fetch", "messages", "ordered", "publish", "push", "window"]
+__all__ = ["consume", "fetch", "messages", "ordered", "publish", "push", "vanishing", "window"]
 
 
 def in_thread(work: Callable[[Stage], None]) -> Callable[[Stage], Awaitable[None]]:
@@ -175,3 +184,30 @@ def ordered(stage: Stage) -> None:
                 if (message := delivered.next(timeout=0.5)) is not None:
                     reading.take(message)
         consumer.delete()
+
+
+@in_thread
+def vanishing(stage: Stage) -> None:
+    """As the one in `others`."""
+    with stage.connect_blocking() as nc, stage.connect_blocking() as other:
+        js, number = nc.jetstream(timeout=20), 0
+        while not stage.record.over:
+            number += 1
+            last = stage.calm
+            name = f"{stage.name}_{number}"
+            config = ConsumerConfig(name=name, inactive_threshold=1.0, ack_wait=2.0)
+            try:
+                consumer = js.create_consumer(STREAM, config)
+                stage.ready()
+                with consumer.messages(max_messages=50, expires=2.0) as delivered:
+                    while not stage.record.over:
+                        if (message := delivered.next(timeout=0.5)) is not None:
+                            message.ack()
+                        elif stage.calm:
+                            with suppress(Error):
+                                other.jetstream().delete_consumer(STREAM, name)
+            except (ConsumerDeleted, ConsumerNotFound):
+                if last:
+                    return
+            except Error as error:
+                stage.count(error)
