@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import timedelta
@@ -13,15 +14,19 @@ import pytest
 import pytest_asyncio
 
 import jetspark
-from jetspark import APIError, ConsumerConfig, DataLoss, StreamConfig, StreamNotFound, UsageError
+from jetspark import APIError, ConsumerConfig, DataLoss, StreamConfig, StreamNotFound, Timeout, UsageError
 from jetspark.arrow import record_batch
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.read import ranges
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads_direct
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
+from jetspark.wire import PubFrame
 from tests.support.consuming import until
 from tests.support.proxy import TCPProxy
+from tests.support.scripted import Peer, ScriptedServer
 
 #: Larger than what is buffered ahead: 300 of these are read in several turns.
 LARGE = 100_000
@@ -504,6 +509,33 @@ async def test_several_ranges_at_once_do_not_disturb_each_other(js: JetStream) -
     assert [len(each) for each in found] == [len(each) for each in ranges]
     assert list(chain.from_iterable(found)) == list(range(1, 20_001))
     await no_consumers(stream)
+
+
+async def test_a_range_whose_messages_never_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader says that there is a message, and the replicas say that there is none."""
+    monkeypatch.setattr(ranges, "OUTAGE", 0.4)
+    config = {"name": "A", "subjects": ["a"], "retention": "workqueue", "allow_direct": True}
+    time = "2026-01-01T00:00:00Z"
+    info = {"config": config, "created": time, "state": {"first_seq": 1, "last_seq": 100}}
+    message = {"message": {"seq": 50, "subject": "a", "time": time}}
+    asked = 0
+
+    def nothing(peer: Peer, request: PubFrame) -> None:
+        nonlocal asked
+        asked += 1
+        peer.answer(request, status="404 Message Not Found")
+
+    async with ScriptedServer(info={"jetstream": True}) as server:
+        server.on("$JS.API.DIRECT.GET.A", nothing)
+        for endpoint, answer in (("STREAM.INFO.A", info), ("STREAM.MSG.GET.A", message)):
+            data = json.dumps(answer).encode()
+            server.on(f"$JS.API.{endpoint}", lambda peer, request, data=data: peer.answer(request, data))
+        async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
+            created = StreamInfo.from_wire(info).created
+            wanted = StreamRange(stream="A", created=created, first_seq=1, next_seq=101)
+            with pytest.raises(Timeout, match="none came for"):
+                await read(JetStream(nc), wanted)
+    assert asked < 10
 
 
 # --- where a time lies
