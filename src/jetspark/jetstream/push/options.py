@@ -19,7 +19,8 @@ class PushKeywords(TypedDict, total=False):
 
     #: Do not acknowledge a message when the callback returns.
     manual_ack: bool
-    #: Seconds without a heartbeat until `MissedHeartbeat` is reported.
+    #: Seconds without a heartbeat until `MissedHeartbeat` is reported, or without a message until a consumer
+    #: without heartbeats is looked for.
     alarm_after: float | None
     #: The most messages, and bytes of them, that may wait for the reader.
     pending_msgs_limit: int
