@@ -185,13 +185,13 @@ class InFlight(Receiver):
         """Handle the answers of one read."""
         start = len(self.reply_prefix)
         sent = self.window.sent
+        pop = sent.pop
         acked = strays = 0
         asked = []
         # The numbers are found, and plain acknowledgements told from others, for all frames at once. The
         # acknowledgement itself is parsed only for a future.
         for frame, plain in zip(frames, pub_acks(frames, start), strict=True):
-            number = plain or _number(frame.subject[start:])
-            message = sent.pop(number, None) if plain else sent.get(number)
+            message = pop(plain, None) if plain else sent.get(_number(frame.subject[start:]))
             if message is None:
                 continue  # It was repeated, and another attempt was answered before.
             future = message.future
@@ -205,13 +205,13 @@ class InFlight(Receiver):
                         self._stray = frame.data[:80]
                         strays += 1
                         continue
-                    del sent[number]
+                    pop(message.number, None)
                     refusal = no_leader(message.subject, self._timeout) if no_responders else error
                     if self._refused(message, refusal):
                         asked.append(message)
                     continue
                 if not plain:
-                    del sent[number]
+                    pop(message.number, None)
                 if ack.duplicate:
                     self.duplicates += 1
                 if future is not None and not future.done():
