@@ -198,6 +198,35 @@ def test_headers_are_what_the_client_would_show(messages: list[dict[str, list[st
         assert [row["headers"] for row in rows(chunk)] == expected
 
 
+MALFORMED = {
+    b"NATS/1.0\r\nA: 1\r\nno colon\r\n\r\n": {"A": ["1"]},
+    b"NATS/1.0\r\n: no name\r\nA: 1\r\n\r\n": {"A": ["1"]},
+    b"garbage\r\nA: 1\r\n\r\n": {"A": ["1"]},
+    b"NATS/1.0\nA: 1\n\n\r\n\r\n": {},
+}
+
+
+@pytest.mark.parametrize(("header", "read"), MALFORMED.items(), ids=str)
+@both_ways
+def test_of_a_malformed_header_block_the_readable_lines_are_read_and_the_whole_is_kept(
+    make: Any, header: bytes, read: dict[str, list[str]]
+) -> None:
+    usual = encode_headers({"B": "2"})
+    chunk = [make(1, header=usual), make(2, header=header), make(3)]
+    assert [row["headers"] for row in rows(chunk)] == [{"B": ["2"]}, {**read, "": [header.decode()]}, {}]
+
+
+def test_a_block_without_its_end_is_read_and_kept() -> None:
+    header = b"NATS/1.0\r\nA: 1234"
+    assert rows([delivered(header=header)])[0]["headers"] == {"A": ["1234"], "": [header.decode()]}
+    # In a direct get, the server puts its own headers over the last two bytes.
+    cut = header[:-2]
+    answer = cut + got().header.removeprefix(b"NATS/1.0\r\n")
+    (row,) = rows([MsgFrame(b"1", b"_INBOX.x", b"", answer, b"x")])
+    assert row["headers"] == {"A": ["12"], "": [cut.decode()]}
+    assert (row["subject"], row["sequence"]) == ("orders.new", 1)
+
+
 def test_many_messages_are_one_batch() -> None:
     chunk = [delivered(number, data=b"%d" % number) for number in range(1, 20_001)]
     batch = record_batch(chunk, "ORDERS")

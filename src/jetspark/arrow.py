@@ -6,17 +6,17 @@ Requires pyarrow; `import jetspark` does not load this module.
 |-------------|----------------------------|--------------------------------------------------------|
 | `subject`   | `string`                   | invalid UTF-8 is replaced                              |
 | `data`      | `binary`                   |                                                        |
-| `headers`   | `map<string, list<string>>` | empty, never null; omitted with `headers=False`       |
+| `headers`   | `map<string, list<string>>` | empty, never null; a malformed block under the name "" |
 | `stream`    | `string`                   |                                                        |
 | `sequence`  | `int64`                    | the sequence in the stream                             |
 | `timestamp` | `timestamp[us, UTC]`       | when the stream stored the message                     |
 
-Spark accepts exactly these types: never `large_*`, never nanoseconds.
+Without `headers` with `headers=False`. Spark accepts exactly these types: never `large_*`, never nanoseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -29,6 +29,7 @@ from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get
 from jetspark.jetstream.model.base import time_from_wire
 from jetspark.wire import arrow_columns
+from jetspark.wire.headers import Headers
 
 if TYPE_CHECKING:
     from jetspark.jetstream.read.ranges import Chunk
@@ -56,6 +57,7 @@ SCHEMA_WITHOUT_HEADERS: Final = SCHEMA.remove(SCHEMA.get_field_index("headers"))
 #: The start and the end of a header block, as NATS clients write it.
 _BEGIN: Final = b"NATS/1.0\r\n"
 _END: Final = b"\r\n\r\n"
+_EMPTY: Final = b"NATS/1.0\r\n\r\n"
 
 #: Tokens of an acknowledgement subject without a domain; the stream sequence is the fourth from the end.
 _TOKENS_V1: Final = 9
@@ -179,28 +181,27 @@ def _header_column(blocks: Sequence[bytes]) -> pa.MapArray:
         # Built from a repeated zero, because the first array that Arrow makes of a list imports pandas.
         none = pa.array([], pa.string()), pa.array([], _VALUES), _HEADERS
         return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(blocks) + 1), *none)
-    lines = [
-        block[len(_BEGIN) : -len(_END)].split(b"\r\n")
-        if block.startswith(_BEGIN) and len(block) > len(_BEGIN) + len(_END)
-        else _lines(block)
-        for block in blocks
-    ]
+    lines = []
+    for block in blocks:
+        if block.startswith(_BEGIN) and block.endswith(_END, len(_BEGIN)):
+            lines.append(block[len(_BEGIN) : -len(_END)].split(b"\r\n"))
+        elif not block or block == _EMPTY:
+            lines.append([])
+        else:
+            return _any_header_column(blocks)
     offsets = _offsets(lines)
     flat = pa.array(list(chain.from_iterable(lines)), pa.binary())
     try:
         parts = pc.split_pattern(flat.cast(pa.string()), ": ", max_splits=1)
         names, texts = pc.list_element(parts, 0), pc.list_element(parts, 1)
     except pa.ArrowInvalid:  # Invalid UTF-8, or a line without a colon.
-        return _any_header_column(lines)
+        return _any_header_column(blocks)
     several = max(map(len, lines)) > 1
-    if pc.any(pc.match_substring(names, ":")).as_py() or (several and _repeats(names, offsets)):
-        return _any_header_column(lines)
+    unusual = pc.or_(pc.match_substring(names, ":"), pc.equal(names, ""))
+    if pc.any(unusual).as_py() or (several and _repeats(names, offsets)):
+        return _any_header_column(blocks)
     values = pa.ListArray.from_arrays(pa.array(range(len(texts) + 1), pa.int32()), texts, type=_VALUES)
     return pa.MapArray.from_arrays(offsets, names, values, type=_HEADERS)
-
-
-def _lines(block: bytes) -> list[bytes]:
-    return [line for line in block.split(b"\r\n")[1:] if line]
 
 
 def _repeats(names: pa.StringArray, offsets: pa.Int32Array) -> bool:
@@ -211,9 +212,9 @@ def _repeats(names: pa.StringArray, offsets: pa.Int32Array) -> bool:
     return bool(pc.count_distinct(keys).as_py() < len(names))
 
 
-def _any_header_column(lines: Sequence[Sequence[bytes]]) -> pa.MapArray:
-    """The slow path, line by line: repeated names, and blocks that are not as NATS clients write them."""
-    entries = [_entries(each) for each in lines]
+def _any_header_column(blocks: Sequence[bytes]) -> pa.MapArray:
+    """The slow path, block by block: repeated names, and blocks that are not as NATS clients write them."""
+    entries = [_entries(block) for block in blocks]
     flat = list(chain.from_iterable(entries))
     values = pa.ListArray.from_arrays(
         _offsets([each for _, each in flat]),
@@ -224,13 +225,9 @@ def _any_header_column(lines: Sequence[Sequence[bytes]]) -> pa.MapArray:
     return pa.MapArray.from_arrays(_offsets(entries), names, values, type=_HEADERS)
 
 
-def _entries(lines: Iterable[bytes]) -> list[tuple[str, list[str]]]:
-    """Names, spelled as in their first line, each with its values."""
-    entries: dict[str, tuple[str, list[str]]] = {}
-    for line in lines:
-        name, _, value = line.decode("utf-8", "replace").partition(":")
-        entries.setdefault(name.lower(), (name, []))[1].append(value.removeprefix(" "))
-    return list(entries.values())
+def _entries(block: bytes) -> list[tuple[str, list[str]]]:
+    """Names, spelled as in their first line, each with its values; invalid UTF-8 is replaced."""
+    return list(Headers.parse(block.decode("utf-8", "replace").encode()).multi_items())
 
 
 def _offsets(lists: Sequence[Sequence[object]]) -> pa.Int32Array:

@@ -43,7 +43,8 @@ USERS_OF = {"server": ("jetspark", "logs", "cli")}
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.jetstream": (
         ("model", "heartbeat", "on_error", "retry"),
-        ("inbox", "message"),
+        ("message",),
+        ("inbox",),
         ("api",),
         ("manage",),
         ("publish", "pull"),

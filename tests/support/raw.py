@@ -69,6 +69,15 @@ class RawClient:
         self.send(data + b"\r\n")
         return self.message()
 
+    def store(self, subject: str, block: bytes, data: bytes) -> dict[str, Any]:
+        """Publish with exactly these header bytes; return the acknowledgement of the stream."""
+        inbox = f"_INBOX.{id(self):x}"
+        size = f"{len(block)} {len(block) + len(data)}"
+        self.send(f"SUB {inbox} 1\r\nUNSUB 1 1\r\nHPUB {subject} {inbox} {size}\r\n".encode())
+        self.send(block + data + b"\r\n")
+        ack: dict[str, Any] = json.loads(self.message())
+        return ack
+
     def message(self) -> bytes:
         """Return the payload of the next message."""
         words = self._until(b"MSG", b"HMSG").split()

@@ -18,6 +18,7 @@ from jetspark.arrow import record_batch
 from jetspark.errors import RemoteProtocolError, UsageError
 from jetspark.jetstream.model.requests import parse_pub_ack
 from jetspark.wire import bulk, compiled, encode, frames, parser, queue
+from jetspark.wire.headers import Headers
 from tests.support.effort import effort
 from tests.wire.support import Peer, cut
 from tests.wire.test_properties import (
@@ -395,7 +396,14 @@ numbers = st.sampled_from([b"0", b"1", b"007", b"1769860800123456789", b"9223372
 names = st.sampled_from([b"a", b"A", b"b", b"Nats-Msg-Id", b"\xc3\xbc", b""])
 texts = st.sampled_from([b"", b"1", b" 2", b"x: y", b"\xc3\xbc", b"\xff", b"\r", b"a\nb"])
 lines = st.builds(b"%b%b%b".__mod__, st.tuples(names, st.sampled_from([b": ", b":", b""]), texts))
-blocks = st.sampled_from([b"", b"NATS/1.0\r\n\r\n", b"NATS/1.0 100\r\nA: 1\r\n\r\n"]) | st.lists(
+malformed = [
+    b"NATS/1.0\r\nA: 1",
+    b"NATS/1.0\r\nA: 12\r\n",
+    b"NATS/1.0\nA: 1\n\n",
+    b"x\r\nA: 1\r\n\r\n",
+    b"\r\n",
+]
+blocks = st.sampled_from([b"", b"NATS/1.0\r\n\r\n", b"NATS/1.0 100\r\nA: 1\r\n\r\n", *malformed]) | st.lists(
     lines, max_size=4
 ).map(lambda each: b"\r\n".join([b"NATS/1.0", *each]) + b"\r\n\r\n")
 domains = st.sampled_from([(b"", b""), (b"_.ACC.", b".x"), (b"hub.ACC.", b".x.y")])
@@ -421,6 +429,9 @@ def test_messages_become_the_same_rows_as_in_python(listed: list[tuple[bytes, ..
         expected = record_batch(lazy, "S", headers=headers)
     batch.validate(full=True)
     assert batch.equals(expected)
+    if headers:
+        shown = [Headers.parse(each[3].decode("utf-8", "replace").encode()) for each in listed]
+        assert batch.column("headers").to_pylist() == [list(each.multi_items()) for each in shown]
 
 
 def test_usual_messages_take_the_short_way() -> None:

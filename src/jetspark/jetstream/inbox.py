@@ -10,6 +10,7 @@ from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
+from jetspark.jetstream.message.stored import is_stored
 from jetspark.wire import MsgFrame, pub
 from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
@@ -77,7 +78,7 @@ class Inbox(Receiver):
             if not frames:
                 return
         first = frames[0]
-        if not first.data and first.header.startswith(NO_RESPONDERS):
+        if not first.data and first.header.startswith(NO_RESPONDERS) and not is_stored(first.header):
             self._fail(NoResponders(f"no responders on {self._asked!r}"))
             return
         self._frames += frames

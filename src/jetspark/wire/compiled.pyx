@@ -867,7 +867,7 @@ cdef bint _add_headers(const char* block, Py_ssize_t size, _Strings names, _Stri
                 break
             end += 1
         found = <const char*>memchr(block + at, c":", end - at)
-        if found == NULL or end + 2 > size - 2:
+        if found == NULL or found == block + at or end + 2 > size - 2:
             return False
         colon = found - block
         value = colon + 2 if colon + 1 < end and block[colon + 1] == c" " else colon + 1

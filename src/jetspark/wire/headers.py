@@ -3,6 +3,9 @@
 A block is `NATS/1.0[ <status>[ <description>]]`, then `Name: value` lines, then an empty line. It is parsed
 on access. Names compare case-insensitively and keep their case; a name may have several values. A value is
 everything after the colon and one space, so that a value is read as it was set.
+
+The server passes on and stores any bytes as a block. Of a malformed one, everything that can be read is read,
+and the empty name, which no header has, has the whole block as its value.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class Headers(Mapping[str, str]):
     """The headers of a message: a mapping of a name, in any case, to its first value.
 
     `get_all` gives every value of a name, `status` and `description` the status line of messages
-    that the server itself sent (404, "No Messages"), and None and "" for others.
+    that the server itself sent (404, "No Messages"), and None and "" for others. The name "" is there only
+    if the block was malformed; its value is the block, with invalid UTF-8 as `surrogateescape` keeps it.
     """
 
     __slots__ = ("_values", "description", "status")
@@ -56,19 +60,28 @@ class Headers(Mapping[str, str]):
 
     @classmethod
     def parse(cls, block: bytes) -> Headers:
-        """Parse a header block. Raises `RemoteProtocolError` when it is invalid."""
+        """Parse a header block, any bytes. What cannot be read is in the value of the name ""."""
         headers = cls()
         if not block:
             return headers
-        first, *lines = block.decode("utf-8", "surrogateescape").split("\r\n")
-        headers.status, headers.description = _parse_first_line(first)
+        text = block.decode("utf-8", "surrogateescape")
+        first, *lines = text.split("\r\n")
+        # The end of the last line, and the empty line.
+        readable = text.endswith("\r\n\r\n")
+        try:
+            headers.status, headers.description = _parse_first_line(first)
+        except RemoteProtocolError:
+            readable = False
         for line in lines:
             if not line:
                 continue
             name, colon, value = line.partition(":")
-            if not colon or not name:
-                raise RemoteProtocolError(f"the peer sent a header line without a name: {line[:64]!r}")
-            headers._add(name, value.removeprefix(" "))
+            if colon and name:
+                headers._add(name, value.removeprefix(" "))
+            else:
+                readable = False
+        if not readable:
+            headers._add("", text)
         return headers
 
     def _add(self, name: str, value: str) -> None:
@@ -174,7 +187,8 @@ def _line_start(name: str) -> str:
     """What precedes a value. Raises `UsageError` for an invalid name."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            f"headers: the name {name!r} is not valid; use printable ASCII without spaces and colons"
+            f"headers: the name {name!r} is not valid; use printable ASCII without spaces and colons",
+            hint=None if name else "The empty name holds the header block of a message that is malformed",
         )
     return f"{name}: "
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jetspark.server import Server
 from tests.cli.support import Cli
+from tests.support.raw import RawClient
 
 
 @pytest.fixture
@@ -46,6 +48,35 @@ def test_a_stream_becomes_a_parquet_file(cli: Cli, filled: str, tmp_path: Path) 
     record = cli.json("stream", "get", filled, 100)
     assert row["timestamp"].isoformat() == record["timestamp"].replace("Z", "+00:00")
     assert list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*.part")) == []
+
+
+#: Header blocks that a stream stores as they are, and what of them can be read.
+MALFORMED = {
+    b"NATS/1.0\r\nKind: x\r\nno colon \x1b\r\n\r\n": {"Kind": ["x"]},
+    b"NATS/1.0\r\nKind: x\xff": {"Kind": ["x\ufffd"]},
+    b"garbage\r\n\r\n": {},
+}
+
+
+def test_messages_with_malformed_headers_are_exported(
+    cli: Cli, filled: str, shared_server: Server, tmp_path: Path
+) -> None:
+    with RawClient(shared_server.port) as client:
+        for block in MALFORMED:
+            client.store(f"{filled.lower()}.a", block, b"x")
+    expected = [{**read, "": [block.decode("utf-8", "replace")]} for block, read in MALFORMED.items()]
+    assert [record["headers"] for record in cli("export", filled).records][100:] == expected
+    cli("export", filled, "-o", tmp_path / "out.parquet")
+    rows = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [dict(row["headers"]) for row in rows][100:] == expected
+    for sequence, headers in enumerate(expected, 101):
+        assert cli.json("stream", "get", filled, sequence)["headers"].keys() == headers.keys()
+        assert "\x1b" not in cli("stream", "get", filled, sequence).out
+    records = cli("sub", "--stream", filled, "--start-sequence", 101, "--count", 3, "--json").records
+    assert [record["headers"].keys() for record in records] == [headers.keys() for headers in expected]
+    shown = cli("sub", "--stream", filled, "--start-sequence", 101, "--count", 3).out
+    assert "no colon" in shown
+    assert "\x1b" not in shown
 
 
 def test_a_stream_becomes_json_lines_on_stdout_or_in_a_file(cli: Cli, filled: str, tmp_path: Path) -> None:

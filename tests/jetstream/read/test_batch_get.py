@@ -418,6 +418,26 @@ async def test_the_layer_below_hands_over_whole_reads(js: JetStream, stream: Str
     assert len(lists) < 1000
 
 
+@pytest.mark.parametrize("status", ["503", "404 No Messages", "204 EOB", "4x4"])
+async def test_a_status_line_of_a_message_ends_no_batch(status: str) -> None:
+    """Servers before 2.15 store it as it was published."""
+
+    def answer(peer: Peer, request: PubFrame) -> None:
+        for sequence in (1, 2):
+            headers = {
+                "Nats-Stream": "A",
+                "Nats-Subject": "a",
+                "Nats-Sequence": str(sequence),
+                "Nats-Time-Stamp": "2026-01-01T00:00:00.123456789Z",
+                "Nats-Num-Pending": str(2 - sequence),
+                "Nats-Last-Sequence": str(sequence - 1),
+            }
+            peer.answer(request, headers=headers, status=status)
+        peer.answer(request, headers={"Nats-Num-Pending": "0", "Nats-Last-Sequence": "2"}, status="204 EOB")
+
+    assert await read_scripted([answer]) == [1, 2]
+
+
 async def test_a_message_that_was_stored_with_a_status_line_is_a_message(
     js: JetStream, stream: Stream
 ) -> None:

@@ -23,7 +23,7 @@ from jetspark.errors import (
     StatusError,
 )
 from jetspark.wire import MsgFrame
-from jetspark.wire.headers import Headers, has_status
+from jetspark.wire.headers import Headers, has_status, parse_status
 
 __all__ = ["OnConsume", "OnDirectGet", "OnFetch", "Status", "classify", "is_status"]
 
@@ -145,8 +145,9 @@ def is_status(frame: MsgFrame) -> bool:
 
 def classify(header: bytes) -> Status:
     """What the status in a header block means. Raises `RemoteProtocolError` for an invalid block."""
+    status, description = parse_status(header)
+    code = status or 0
     headers = Headers.parse(header)
-    code, description = headers.status or 0, headers.description
     pending = _number(headers.get("Nats-Pending-Messages")), _number(headers.get("Nats-Pending-Bytes"))
     lower = description.lower()
     unknown = _Row(code, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF)

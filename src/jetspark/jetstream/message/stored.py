@@ -14,7 +14,7 @@ from jetspark.jetstream.model.requests import StoredMsg
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_HEADERS, Headers
 
-__all__ = ["StoredMessage", "from_answer", "from_frame", "not_direct_get", "parse_direct_get"]
+__all__ = ["StoredMessage", "from_answer", "from_frame", "is_stored", "not_direct_get", "parse_direct_get"]
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -61,13 +61,13 @@ _SEQUENCE = b"Nats-Sequence"
 _TIMESTAMP = b"Nats-Time-Stamp"
 _ADDED = frozenset({_STREAM, _SUBJECT, _SEQUENCE, _TIMESTAMP, b"Nats-Num-Pending", b"Nats-Last-Sequence"})
 # The same in the order of current servers: for a million messages, parsing line by line is slow.
-_BEGINNING: Final = b"\r\nNats-Stream: "
+_BEGINNING: Final = b"Nats-Stream: "
 _IN_ORDER: Final = re.compile(
-    rb"\r\nNats-Stream: ([^\r]*)\r\nNats-Subject: ([^\r]*)\r\nNats-Sequence: ([0-9]{1,18})"
+    rb"Nats-Stream: ([^\r]*)\r\nNats-Subject: ([^\r]*)\r\nNats-Sequence: ([0-9]{1,18})"
     rb"\r\nNats-Time-Stamp: ([^\r]*)(?:\r\nNats-Num-Pending: [0-9]+\r\nNats-Last-Sequence: [0-9]+)?\r\n\r\n\Z"
 )
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}")
-_FIRST_LINE: Final = b"NATS/1.0"
+_FIRST_LINE: Final = b"NATS/1.0\r\n"
 
 
 def parse_direct_get(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
@@ -76,8 +76,14 @@ def parse_direct_get(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     match = _IN_ORDER.match(header, start) if start >= 0 else None
     if match is None:
         return _parse_direct_get_lines(header)
+    # The server puts its headers over the last two bytes of the message's block, which should be a line end.
+    own = header[:start]
+    if own == _FIRST_LINE:
+        own = b""
+    elif own.endswith(b"\r\n"):
+        own += b"\r\n"
     stream, subject, sequence, time = match.groups()
-    return stream, subject, sequence, time, b"" if start == len(_FIRST_LINE) else header[:start] + b"\r\n\r\n"
+    return stream, subject, sequence, time, own
 
 
 def _parse_direct_get_lines(header: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
@@ -114,6 +120,11 @@ def from_frame(frame: MsgFrame) -> StoredMessage:
         )
     except ValueError as error:
         raise not_direct_get(frame.header) from error
+
+
+def is_stored(header: bytes) -> bool:
+    """Whether an answer to a direct get has a message, which may have a status line of its own."""
+    return _BEGINNING in header
 
 
 def not_direct_get(header: bytes) -> RemoteProtocolError:

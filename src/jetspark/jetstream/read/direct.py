@@ -23,7 +23,13 @@ from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.message.status import OnDirectGet, Status, classify, is_status
-from jetspark.jetstream.message.stored import StoredMessage, from_answer, from_frame, not_direct_get
+from jetspark.jetstream.message.stored import (
+    StoredMessage,
+    from_answer,
+    from_frame,
+    is_stored,
+    not_direct_get,
+)
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, parse_stored
 from jetspark.jetstream.model.stream import StreamConfig
@@ -65,7 +71,7 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Ba
             frame = (await api.connection.request(subject, payload, timeout=backoff.left))._frame
         except ConnectionLost:
             continue  # At once: the next request waits until the connection is back.
-        if is_status(frame):
+        if _is_status(frame):
             raise _status_error(classify(frame.header), stream)
         return from_frame(frame)
 
@@ -142,7 +148,7 @@ class _Reader:
 
     def accept(self, frames: list[MsgFrame], stream: str) -> list[MsgFrame]:
         """The messages of one read that follow without a gap. Raises `StatusError`, `UsageError`."""
-        status = frames.pop() if is_status(frames[-1]) else None
+        status = frames.pop() if _is_status(frames[-1]) else None
         if frames:
             frames = self._follow(frames)
         if self._request.multi_last and self.answering:
@@ -204,6 +210,11 @@ class _Reader:
         if (self._count is not None and self._count <= 0) or (self._bytes is not None and self._bytes <= 0):
             self.over = True
             self.answering = False
+
+
+def _is_status(frame: MsgFrame) -> bool:
+    """Whether the server itself answers: any client may have stored a message with a status line."""
+    return is_status(frame) and not is_stored(frame.header)
 
 
 def _position(frame: MsgFrame) -> _BatchHeaders:
