@@ -49,6 +49,9 @@ GOOD: list[tuple[str, str, object]] = [
     ("maxPending", "1", 1),
     ("publishMode", "Atomic", "atomic"),
     ("publishMode", "async", "async"),
+    ("controlHeaders", "Keep", "keep"),
+    ("controlHeaders", "strip", "strip"),
+    ("deadLetterSubject", " dead.rows ", "dead.rows"),
     ("msgIdPrefix", "job-7/", "job-7/"),
     ("minDuplicateWindow", "0", 0.0),
     ("minDuplicateWindow", "1.5", 1.5),
@@ -59,6 +62,7 @@ GOOD_CONNECTION: list[tuple[str, str, object]] = [
     ("credentialsFile", "/etc/nats/me.creds", "/etc/nats/me.creds"),
     ("user", "me", "me"),
     ("token", "t0k3n", "t0k3n"),
+    ("tokenFile", "secrets/token", "secrets/token"),
     ("nkeySecretFile", "me.nk", "me.nk"),
     ("tlsCaFile", "ca.pem", "ca.pem"),
     ("tlsCertFile", "cert.pem", "cert.pem"),
@@ -76,7 +80,9 @@ BAD = [
     ("credentialsFile", " ", "text"),
     ("user", "", "text"),
     ("password", "", "text"),
+    ("passwordFile", "", "text"),
     ("token", " ", "text"),
+    ("tokenFile", " ", "text"),
     ("nkeySecretFile", "", "text"),
     ("tlsCaFile", "", "text"),
     ("tlsCertFile", "", "text"),
@@ -127,6 +133,8 @@ BAD = [
     ("subject", "", "not valid"),
     ("maxPending", "0", "at least 1"),
     ("publishMode", "sync", "async or atomic"),
+    ("controlHeaders", "drop", "strip or keep"),
+    ("deadLetterSubject", "dead.*", "wildcard"),
     ("msgIdPrefix", "a\nb", "a prefix"),
     ("msgIdPrefix", " ", "not empty"),
     ("minDuplicateWindow", "inf", "seconds, 0 or more"),
@@ -140,7 +148,9 @@ ALL = {
     "credentialsFile",
     "user",
     "password",
+    "passwordFile",
     "token",
+    "tokenFile",
     "nkeySecretFile",
     "tlsCaFile",
     "tlsCertFile",
@@ -164,6 +174,8 @@ ALL = {
     "subject",
     "maxPending",
     "publishMode",
+    "controlHeaders",
+    "deadLetterSubject",
     "msgIdPrefix",
     "minDuplicateWindow",
 }
@@ -177,7 +189,11 @@ def test_these_are_all_options() -> None:
     with pytest.raises(UsageError) as caught:
         parse_options({"nonsense": ""})
     assert set(str(caught.value).partition("The options are: ")[2].split(", ")) == ALL
-    assert {name for name, _, _ in [*GOOD, *GOOD_CONNECTION]} | {"password", "tlsKeyFile"} == ALL
+    assert {name for name, _, _ in [*GOOD, *GOOD_CONNECTION]} | {
+        "password",
+        "passwordFile",
+        "tlsKeyFile",
+    } == ALL
     assert {name for name, _, _ in BAD} == ALL
 
 
@@ -304,6 +320,9 @@ def test_a_bad_url_is_refused_without_showing_its_secret(url: str) -> None:
         ({"user": "me", "token": "s3cret"}, "user and token exclude each other"),
         ({"credentialsFile": "a", "nkeySecretFile": "b"}, "nkeySecretFile and credentialsFile exclude"),
         ({"password": "s3cret"}, "password needs user"),
+        ({"passwordFile": "secret"}, "password needs user"),
+        ({"user": "me", "password": "x", "passwordFile": "y"}, "password and passwordFile exclude each"),
+        ({"token": "x", "tokenFile": "y"}, "token and tokenFile exclude each other"),
         ({"tlsKeyFile": "k.pem"}, "tlsKeyFile needs tlsCertFile"),
         ({"domain": "hub", "apiPrefix": "$JS.hub.API"}, "domain and apiPrefix exclude each other"),
         (
@@ -349,6 +368,7 @@ USES = {
     ("subjects", "startingPosition", "startingTimestamp"): Use.READ,
     ("minPartitions", "maxMessagesPerPartition", "failOnDataLoss", "includeHeaders"): Use.READ,
     ("subject", "maxPending", "publishMode", "msgIdPrefix", "minDuplicateWindow"): Use.WRITE,
+    ("controlHeaders", "deadLetterSubject"): Use.WRITE,
 }
 
 

@@ -103,6 +103,28 @@ def test_secrets_are_in_no_plan(spark: SparkSession, bench: Bench) -> None:
         assert "s3cret" not in shown.getvalue()
 
 
+def test_secrets_in_files_are_in_no_plan_whatever_spark_hides(
+    spark: SparkSession, bench: Bench, tmp_path: Path
+) -> None:
+    stream = bench.stream()
+    (tmp_path / "hidden").write_text("s3cret")
+    before = spark.conf.get("spark.sql.redaction.options.regex")
+    shown = io.StringIO()
+    try:
+        spark.conf.set("spark.sql.redaction.options.regex", "nothing")
+        for options in (
+            {"user": "me", "passwordFile": tmp_path / "hidden"},
+            {"tokenFile": tmp_path / "hidden"},
+        ):
+            with contextlib.redirect_stdout(shown):
+                bench.read_stream(spark, stream, **options).explain("extended")
+                bench.read(spark, stream, **options).explain("formatted")
+    finally:
+        spark.conf.set("spark.sql.redaction.options.regex", before)
+    assert "jetstream" in shown.getvalue()
+    assert "s3cret" not in shown.getvalue()
+
+
 def test_a_stream_that_is_not_there_is_named(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
     assert "stream NOTHERE not found" in error_of(lambda: bench.read(spark, "NOTHERE").collect())
     frame = bench.read_stream(spark, "NOTHERE")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pyspark.core.files import SparkFiles
@@ -18,7 +19,7 @@ from jetspark.blocking.threads.bridge import Bridge
 from jetspark.blocking.threads.supply import iterate
 from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import parse_servers
-from jetspark.errors import ConnectionError, Timeout, TLSError
+from jetspark.errors import ConnectionError, Timeout, TLSError, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.retry import Backoff
 from jetspark.spark.log import log_to_stderr
@@ -90,13 +91,31 @@ def _core_options(options: ConnectionOptions) -> ConnectOptions:
         inbox_prefix=options.inbox_prefix,
         credentials_file=_local_path(options.credentials_file),
         user=options.user,
-        password=options.password,
-        token=options.token,
+        password=options.password or _reader("passwordFile", options.password_file),
+        token=options.token or _reader("tokenFile", options.token_file),
         nkey_seed_file=_local_path(options.nkey_secret_file),
         tls_ca_file=_local_path(options.tls_ca_file),
         tls_cert_file=_local_path(options.tls_cert_file),
         tls_key_file=_local_path(options.tls_key_file),
     )
+
+
+def _reader(option: str, path: str | None) -> Callable[[], str] | None:
+    """A function that reads a secret, at each connect; None without a path."""
+    if path is None:
+        return None
+
+    def read() -> str:
+        try:
+            secret = Path(_local_path(path) or path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise UsageError(f"option {option}: cannot read {path!r}: {reason}") from None
+        if not secret:
+            raise UsageError(f"option {option}: {path!r} is empty")
+        return secret
+
+    return read
 
 
 def _local_path(path: str | None) -> str | None:

@@ -52,7 +52,9 @@ class ConnectionOptions:
     credentials_file: str | None = None
     user: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
+    password_file: str | None = None
     token: str | None = dataclasses.field(default=None, repr=False)
+    token_file: str | None = None
     nkey_secret_file: str | None = None
     tls_ca_file: str | None = None
     tls_cert_file: str | None = None
@@ -83,6 +85,8 @@ class SourceOptions:
     subject: str | None = None
     max_pending: int = 4096
     publish_mode: str = "async"
+    control_headers: str = "strip"
+    dead_letter_subject: str | None = None
     msg_id_prefix: str = ""
     min_duplicate_window: float = 120.0
     #: The names of the options that the user set, as the table spells them.
@@ -138,7 +142,7 @@ def _servers(text: str) -> tuple[str, ...]:
         if server.user is not None or server.password is not None:
             raise UsageError(
                 "servers must not contain a user, password or token: Spark shows it in plans and event logs",
-                hint="Use the options credentialsFile, user and password, or token",
+                hint="Use the options credentialsFile, user and passwordFile, or tokenFile",
             )
     return urls
 
@@ -194,10 +198,13 @@ def _subject(text: str) -> str:
     return text.strip()
 
 
-def _mode(text: str) -> str:
-    if text.strip().lower() not in ("async", "atomic"):
-        raise ValueError("async or atomic")
-    return text.strip().lower()
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().lower() not in words:
+            raise ValueError(" or ".join(words))
+        return text.strip().lower()
+
+    return parse
 
 
 def _seconds(text: str) -> float:
@@ -228,7 +235,9 @@ _TABLE: Final = (
     _Option("credentialsFile", "credentials_file", _text, of_connection=True),
     _Option("user", "user", _text, of_connection=True),
     _Option("password", "password", _text, of_connection=True),
+    _Option("passwordFile", "password_file", _text, of_connection=True),
     _Option("token", "token", _text, of_connection=True),
+    _Option("tokenFile", "token_file", _text, of_connection=True),
     _Option("nkeySecretFile", "nkey_secret_file", _text, of_connection=True),
     _Option("tlsCaFile", "tls_ca_file", _text, of_connection=True),
     _Option("tlsCertFile", "tls_cert_file", _text, of_connection=True),
@@ -251,7 +260,9 @@ _TABLE: Final = (
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
     _Option("subject", "subject", _subject, Use.WRITE),
     _Option("maxPending", "max_pending", _count, Use.WRITE),
-    _Option("publishMode", "publish_mode", _mode, Use.WRITE),
+    _Option("publishMode", "publish_mode", _one_of("async", "atomic"), Use.WRITE),
+    _Option("controlHeaders", "control_headers", _one_of("strip", "keep"), Use.WRITE),
+    _Option("deadLetterSubject", "dead_letter_subject", _subject, Use.WRITE),
     _Option("msgIdPrefix", "msg_id_prefix", _id_prefix, Use.WRITE),
     _Option("minDuplicateWindow", "min_duplicate_window", _seconds, Use.WRITE),
 )
@@ -304,6 +315,11 @@ def _check_connection(connection: ConnectionOptions) -> None:
     """Validate with the connection's own options, and translate their errors to the names of this table."""
     fields = {field: value for field, value in vars(connection).items() if field not in _NOT_CORE}
     nkey = fields.pop("nkey_secret_file")
+    for name in ("password", "token"):
+        if (path := fields.pop(f"{name}_file")) is not None:
+            if fields[name] is not None:
+                raise UsageError(f"{name} and {name}File exclude each other: choose one")
+            fields[name] = path  # The content is read where the connection is made.
     try:
         ConnectOptions(nkey_seed_file=nkey, **fields)
     except UsageError as error:

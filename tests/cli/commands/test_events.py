@@ -14,6 +14,7 @@ from jetspark.cli.ui.output import Output
 from jetspark.jetstream.model.advisories import parse_advisory
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
+from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
 
 
@@ -166,6 +167,28 @@ class TestDeadLetters:
         assert record["headers"]["Team"] == ["a"]
         assert record["headers"]["Jetspark-Replayed-From"] == ["WQ#1"]
         assert record["headers"]["Nats-Msg-Id"] == ["replay/WQ/WORK/1"]
+
+    def test_replay_commands_the_server_nothing_and_leaves_out_what_cannot_be_sent(
+        self, cli: Cli, server: Server
+    ) -> None:
+        block = b"NATS/1.0\r\nTeam: b\r\nNats-Marker-Reason: MaxAge\r\nnats-ttl: 1\r\nno colon\r\n\r\n"
+        with RawClient(server.port) as client:
+            assert client.store("workq.jobs", block, b"poison")["seq"] == 4
+        cli("consumer", "next", "WQ", "WORK", "--nak")
+
+        def told() -> bool:
+            cli("consumer", "next", "WQ", "WORK", "--wait", "100ms")
+            return len(cli.json("dead-letters", "ls", "WQ", "WORK")) == 3
+
+        wait_until(told, "the third dead letter")
+        result = cli("dead-letters", "replay", "WQ", "WORK", 4)
+        assert result.out == "WQ#4 -> WQ#5\n"
+        assert result.err == "jetspark: WQ#4 has headers that cannot be sent: nats-ttl, a malformed block\n"
+        assert set(cli.json("stream", "get", "WQ", 5)["headers"]) == {
+            "Team",
+            "Jetspark-Replayed-From",
+            "Nats-Msg-Id",
+        }
 
     def test_replay_of_all_asks_and_can_delete_the_old_ones(self, cli: Cli) -> None:
         assert "Add --force" in cli.fails("dead-letters", "replay", "WQ", "WORK", "--all", code=2)

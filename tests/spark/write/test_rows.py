@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -118,9 +119,11 @@ def test_the_columns_of_a_read_that_are_left_out_may_have_any_type() -> None:
 
 
 def encoder(
-    subject: str | None = "orders.new", stream: str | None = None, prefix: str = "run/7/"
+    subject: str | None = "orders.new", stream: str | None = None, prefix: str = "run/7/", **options: Any
 ) -> RowEncoder:
-    return RowEncoder(subject=subject, stream=stream, id_prefix=prefix, place="partition 7", max_size=1000)
+    return RowEncoder(
+        subject=subject, stream=stream, id_prefix=prefix, place="partition 7", max_size=1000, **options
+    )
 
 
 def one(columns: Mapping[str, Sequence[Any]], **options: Any) -> Outgoing:
@@ -183,28 +186,35 @@ def test_no_headers_are_no_headers(headers: Any) -> None:
     assert one({"data": [b"x"], "headers": [headers]}).block == one({"data": [b"x"]}).block
 
 
-def test_storage_headers_of_the_original_are_dropped() -> None:
-    headers = {
-        "Nats-Msg-Id": "theirs",
-        "nats-msg-id": "theirs",
-        "Nats-Batch-Id": "b",
-        "Nats-Batch-Sequence": "1",
-        "Nats-Batch-Commit": "1",
-        "Nats-Expected-Stream": "OTHER",
-        "Nats-Expected-Last-Sequence": "5",
-        "nats-expected-last-msg-id": "x",
-        "Nats-Expected-Last-Subject-Sequence": "5",
-        "Nats-Message": "kept",
-    }
-    assert fields(one({"data": [b"x"], "headers": [headers]})) == {
+OF_ONE_PUBLISH = {
+    "Nats-Msg-Id": "theirs",
+    "nats-msg-id": "theirs",
+    "Nats-Batch-Id": "b",
+    "Nats-Batch-Sequence": "1",
+    "Nats-Batch-Commit": "1",
+    "Nats-Expected-Stream": "OTHER",
+    "Nats-Expected-Last-Sequence": "5",
+    "nats-expected-last-msg-id": "x",
+    "Nats-Expected-Last-Subject-Sequence": "5",
+}
+COMMANDS = {"Nats-Rollup": "all", "Nats-TTL": "1s", "Nats-Schedule-Next": "purge", "Nats-Stream": "S"}
+OF_THE_USER = {"Nats-Message": "kept", "nats-incr": "no command"}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_headers_that_command_the_server_are_dropped_unless_they_are_to_be_kept(keep: bool) -> None:
+    headers = {**OF_ONE_PUBLISH, **COMMANDS, **OF_THE_USER}
+    expected = {name: [value] for name, value in {**(COMMANDS if keep else {}), **OF_THE_USER}.items()}
+    assert fields(one({"data": [b"x"], "headers": [headers]}, keep_control_headers=keep)) == {
         "Nats-Msg-Id": ["run/7/1"],
-        "Nats-Message": ["kept"],
+        **expected,
     }
     listed = {name: [value] for name, value in headers.items()}
-    assert fields(one({"data": [b"x"], "headers": [listed], "msg_id": ["mine"]}, stream="S")) == {
+    columns = {"data": [b"x"], "headers": [listed], "msg_id": ["mine"]}
+    assert fields(one(columns, stream="S", keep_control_headers=keep)) == {
         "Nats-Msg-Id": ["mine"],
         "Nats-Expected-Stream": ["S"],
-        "Nats-Message": ["kept"],
+        **expected,
     }
 
 
@@ -255,6 +265,44 @@ def test_a_message_that_is_too_large_with_its_headers_is_refused_with_its_row() 
     with pytest.raises(UsageError, match=r"column data, row 3 of partition 7: .* 1001 bytes .* takes 1000\."):
         taken.extend(encoding.messages({"data": [bytes(room), b"", bytes(room + 1), b""]}))
     assert len(taken) == 2
+
+
+@pytest.mark.parametrize(("column", "value", "message"), BAD_ROWS, ids=str)
+def test_a_bad_row_is_a_dead_letter_where_there_is_a_subject_for_it(
+    column: str, value: Any, message: str
+) -> None:
+    rows = [GOOD_ROW, GOOD_ROW | {column: value}, GOOD_ROW]
+    encoding = encoder(stream="S", dead_letters="dead.rows")
+    _, letter, last = encoding.messages({name: [row[name] for row in rows] for name in GOOD_ROW})
+    assert (encoding.rows, encoding.dead) == (3, 1)
+    assert (letter.subject, letter.data, last.subject) == ("dead.rows", b"x", "a.b")
+    found = fields(letter)
+    assert found["Nats-Msg-Id"] == [letter.msg_id]
+    assert letter.msg_id.startswith("dead/")
+    assert "Nats-Expected-Stream" not in found
+    (reason,) = found["Dead-Letter-Reason"]
+    assert reason.startswith(f"column {column}, row 2 of partition 7: ")
+    assert message in reason
+    assert ("Dead-Letter-Subject" in found) == (column != "subject" or value is not None)
+    (headers,) = found["Dead-Letter-Headers"]
+    assert json.loads(headers) == (value if column == "headers" else GOOD_ROW["headers"])
+
+
+def test_a_dead_letter_has_the_same_id_each_time() -> None:
+    columns = {"data": [b"x", b"y"], "subject": ["a b", None], "msg_id": [None, "mine"]}
+    for _ in range(2):
+        letters = encoder(dead_letters="dead").messages(columns)
+        assert [letter.msg_id for letter in letters] == ["dead/run/7/1", "dead/mine"]
+
+
+@pytest.mark.parametrize("headers", [None, {"k": "v" * 5000}])
+def test_a_dead_letter_of_a_large_row_fits_and_says_that_it_is_cut(headers: Any) -> None:
+    row = {"data": [bytes(2000)], "headers": [headers], "subject": ["a" * 500]}
+    (letter,) = encoder(dead_letters="dead").messages(row)
+    assert len(letter.block) + len(letter.data) <= 1000
+    assert fields(letter)["Dead-Letter-Truncated"] == ["true"]
+    (letter,) = encoder(dead_letters="dead").messages({"data": [b"x"], "subject": [None]})
+    assert "Dead-Letter-Truncated" not in fields(letter)
 
 
 # --- ids

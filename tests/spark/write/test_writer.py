@@ -24,6 +24,7 @@ from tests.spark.running import error_of
 from tests.spark.support import LONG, Bench, assert_exactly, expected, finish
 from tests.spark.writing import counted, messages, payloads, start_writing, write
 from tests.support.effort import effort
+from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
 
 MANY = effort(200_000, 1_000_000)
@@ -204,6 +205,83 @@ def test_what_was_read_is_written_as_it_is_and_not_under_its_old_id(
     assert len({message.headers["Nats-Msg-Id"] for message in found[4:]}) == 8
 
 
+def test_a_copy_of_a_stream_commands_nothing(spark: SparkSession, bench: Bench) -> None:
+    """Each message of the sources was stored by a command; the target would refuse all of them."""
+    source = bench.stream(allow_rollup_hdrs=True, allow_msg_ttl=True, allow_msg_schedules=True)
+    counters, target = bench.stream(allow_msg_counter=True), bench.stream()
+    schedule = {"Nats-Schedule": "@at 2099-01-01T00:00:00Z", "Nats-Schedule-Target": f"{source}.later"}
+    for token, headers in (("a", {"Nats-Rollup": "sub"}), ("b", {"Nats-TTL": "1h"}), ("c", schedule)):
+        bench.js.publish(f"{source}.{token}", b"x", headers={**headers, "k": "v"})
+    bench.js.publish(f"{counters}.a", headers={"Nats-Incr": "+5", "k": "v"})
+    frame = bench.read(spark, f"{source},{counters}").select("data", "subject", "headers")
+    write(frame.selectExpr("data", "headers"), bench.url, subject=f"{target}.a")
+    found = messages(bench.js, target)
+    assert sorted(message.data for message in found) == [b"x", b"x", b"x", b'{"val":"5"}']
+    assert {frozenset(message.headers) for message in found} == {frozenset({"Nats-Msg-Id", "k"})}
+
+
+@pytest.mark.parametrize(("keep", "left"), [("strip", 11), ("keep", 1)])
+def test_a_command_is_sent_if_the_user_wants_it(
+    spark: SparkSession, bench: Bench, keep: str, left: int
+) -> None:
+    target = bench.stream(allow_rollup_hdrs=True)
+    bench.publish(target, 10)
+    frame = spark.sql("SELECT 'x' AS data, map('Nats-Rollup', 'all', 'nats-msg-id', 'mine') AS headers")
+    write(frame, bench.url, subject=f"{target}.a", controlHeaders=keep)
+    found = messages(bench.js, target)
+    assert len(found) == left
+    assert found[-1].headers.get_all("Nats-Msg-Id") != ["mine"]
+
+
+@pytest.mark.parametrize(("retention", "mode"), [("limits", "async"), ("workqueue", "atomic")])
+def test_a_message_with_malformed_headers_is_named_or_becomes_a_dead_letter(
+    spark: SparkSession, bench: Bench, retention: str, mode: str
+) -> None:
+    source = bench.stream(retention=retention, allow_direct=True)
+    target, dead = bench.stream(allow_atomic=True), bench.stream()
+    bench.publish(source, 3)
+    with RawClient(int(bench.url.rpartition(":")[2])) as client:
+        client.store(f"{source}.a", b"NATS/1.0\r\nk: v\r\nno colon\r\n\r\n", b"poison")
+    bench.publish(source, 2, first=4)
+    frame = bench.read(spark, source, minPartitions=1).select("data", "headers")
+    options = {"subject": f"{target}.a", "stream": target, "publishMode": mode}
+    said = error_of(lambda: write(frame, bench.url, **options))
+    assert "column headers, row 4 of partition 0: headers: the name '' is not valid" in said
+    assert "malformed" in said
+    write(frame, bench.url, **options, deadLetterSubject=f"{dead}.rows")
+    assert set(payloads(bench.js, target)) == set(expected(5))
+    (letter,) = messages(bench.js, dead)
+    assert letter.data == b"poison"
+    assert "row 4 of partition 0: " in letter.headers["Dead-Letter-Reason"]
+    assert letter.headers["Dead-Letter-Subject"] == f"{target}.a"
+    assert json.loads(letter.headers["Dead-Letter-Headers"]) == {
+        "k": ["v"],
+        "": ["NATS/1.0\r\nk: v\r\nno colon\r\n\r\n"],
+    }
+
+
+def test_a_query_sends_what_it_cannot_write_to_the_dead_letters(
+    spark: SparkSession, bench: Bench, tmp_path: Path
+) -> None:
+    source, target, dead = bench.stream(), bench.stream(), bench.stream()
+    bench.publish(source, 5)
+    frame = bench.read_stream(spark, source, startingPosition="earliest", minPartitions=1)
+    rows = frame.selectExpr("data", f"if(sequence = 2, 'a b', '{target}.a') AS subject")
+    finish(start_writing(rows, bench.url, tmp_path, deadLetterSubject=f"{dead}.rows"))
+    assert payloads(bench.js, target) == ["w-1", "w-3", "w-4", "w-5"]
+    assert payloads(bench.js, dead) == ["w-2"]
+
+
+def test_a_dead_letter_subject_without_a_stream_is_named_before_tasks_run(
+    spark: SparkSession, bench: Bench
+) -> None:
+    stream = bench.stream()
+    options = {"subject": f"{stream}.a", "deadLetterSubject": "nowhere.a"}
+    said = error_of(lambda: write(counted(spark, 5), bench.url, **options))
+    assert "option deadLetterSubject: no stream stores 'nowhere.a'" in said
+    assert payloads(bench.js, stream) == []
+
+
 # --- the window
 
 
@@ -357,7 +435,7 @@ def test_the_driver_logs_rows_duplicates_and_seconds(
 ) -> None:
     stream = bench.stream()
     options = parse_options({"servers": bench.url, "subject": f"{stream}.a"})
-    results = [TaskResult(1000, 3, 0.5), TaskResult(20, 0, 2.25)]
+    results = [TaskResult(1000, 3, 0.5, 4), TaskResult(20, 0, 2.25)]
     schema = counted(spark, 1).schema
     with caplog.at_level(logging.INFO, "jetspark"):
         writer = JetStreamWriter(options, schema, overwrite=False)
@@ -371,4 +449,6 @@ def test_the_driver_logs_rows_duplicates_and_seconds(
     assert re.fullmatch(r"job [0-9a-f]{32} wrote 1020 rows \(3 already stored\) in \d+\.\d s", job)
     assert re.fullmatch(r"failed job [0-9a-f]{32} wrote 1000 rows \(3 already stored\) in \S+ s", failed)
     assert batch in ("batch 7 wrote 1020 rows (3 already stored) in 2.2 s",)
+    (dead, *_) = (each.getMessage() for each in caplog.records if "dead letters" in each.message)
+    assert re.fullmatch(r"job [0-9a-f]{32} sent 4 of them as dead letters, because they are invalid", dead)
     assert failed_batch == "failed batch 8 wrote 0 rows (0 already stored) in 0.0 s"

@@ -17,6 +17,7 @@ from jetspark.cli.ui.messages import show_stored
 from jetspark.errors import MessageNotFound
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.dead_letters import DeadLetter
+from jetspark.jetstream.publish.headers import headers_to_copy, is_control_header
 from jetspark.wire.headers import Headers
 
 app = group(
@@ -168,7 +169,7 @@ async def replay(
         records = []
         with run.out.progress("Replaying", len(present)) as progress:
             for letter in present:
-                records.append(await _replay(js, letter, to, delete))
+                records.append(await _replay(run, js, letter, to, delete))
                 progress.advance(1)
     gone = len(chosen) - len(present)
     if run.out.json:
@@ -183,12 +184,15 @@ async def replay(
         run.out.note("No dead letters")
 
 
-async def _replay(js: JetStream, letter: DeadLetter, to: str | None, delete: bool) -> dict[str, object]:
+async def _replay(
+    run: Run, js: JetStream, letter: DeadLetter, to: str | None, delete: bool
+) -> dict[str, object]:
     message = letter.message
     assert message is not None
-    headers: dict[str, list[str]] = {
-        name: values for name, values in message.headers.multi_items() if not name.lower().startswith("nats-")
-    }
+    headers = headers_to_copy(message.headers)
+    if lost := [name for name in message.headers if name not in headers and not is_control_header(name)]:
+        names = ", ".join(name or "a malformed block" for name in lost)
+        run.out.warn(f"{message.stream}#{message.sequence} has headers that cannot be sent: {names}")
     headers[REPLAYED_FROM] = [f"{message.stream}#{message.sequence}"]
     ack = await js.publish(
         to or message.subject,

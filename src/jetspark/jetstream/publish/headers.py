@@ -1,4 +1,4 @@
-"""The options of a publish as headers: the message id, the expectations, the TTL. No I/O.
+"""The headers that the server knows: which they are, and the options of a publish as such headers. No I/O.
 
 This file turns options into a mapping of headers; `core/headers.py` encodes it.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import secrets
+from functools import lru_cache
 from typing import Any, Final, Literal, TypedDict
 
 from jetspark.errors import UsageError
-from jetspark.wire.headers import Headers, HeadersLike
+from jetspark.wire.headers import Headers, HeadersLike, encode_headers
 from jetspark.wire.subjects import check_filter, check_name
 
 __all__ = [
@@ -19,6 +20,9 @@ __all__ = [
     "check_msg_id",
     "check_seconds",
     "compose_headers",
+    "headers_to_copy",
+    "is_control_header",
+    "is_publish_header",
     "stored_before_headers",
 ]
 
@@ -27,6 +31,42 @@ _BREAKS: Final = frozenset("\r\n\0")
 _LAST_MSG_ID: Final = "Nats-Expected-Last-Msg-Id"
 _SUBJECT_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 _SUBJECT_SEQUENCE_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+
+
+#: Headers that concern one publish to one stream: its id, its conditions, its place in a batch.
+_OF_ONE_PUBLISH: Final = ("nats-msg-id", "nats-expected-", "nats-batch-")
+#: Headers that command the server, and headers that it adds to messages itself. Those of nats-server 2.15.
+_CONTROL: Final = frozenset(
+    {
+        MSG_ID,
+        "Nats-Rollup",
+        "Nats-TTL",
+        "Nats-Incr",
+        "Nats-Schedule",
+        "Nats-Scheduler",
+        "Nats-Required-Api-Level",
+        # Added to stored messages: delete markers, counters, messages of sources.
+        "Nats-Marker-Reason",
+        "Nats-Counter-Sources",
+        "Nats-Stream-Source",
+        # Added to republished messages, answers and deliveries, which another stream may have stored.
+        "Nats-Stream",
+        "Nats-Subject",
+        "Nats-Sequence",
+        "Nats-Time-Stamp",
+        "Nats-Num-Pending",
+        "Nats-UpTo-Sequence",
+        "Nats-Msg-Size",
+        "Nats-Pin-Id",
+        "Nats-Consumer-Stalled",
+        "Nats-Request-Info",
+        "Nats-Response-Type",
+    }
+)
+_CONTROL_PREFIXES: Final = (
+    *("Nats-Expected-", "Nats-Batch-", "Nats-Schedule-", "Nats-Trace-"),
+    *("Nats-Last-", "Nats-Pending-"),
+)
 
 
 class Expectations(TypedDict, total=False):
@@ -82,6 +122,41 @@ def compose_headers(
     if _SUBJECT_SEQUENCE_SUBJECT in fields and _SUBJECT_SEQUENCE not in fields:
         raise UsageError("expected_last_subject_sequence_subject needs expected_last_subject_sequence")
     return fields
+
+
+@lru_cache(maxsize=1024)
+def is_control_header(name: str) -> bool:
+    """Whether a header commands the server, or is one that it adds: not to be copied with a message.
+
+    The server compares names exactly, so `nats-ttl` is a header like any other.
+    """
+    return name in _CONTROL or name.startswith(_CONTROL_PREFIXES)
+
+
+@lru_cache(maxsize=1024)
+def is_publish_header(name: str) -> bool:
+    """Whether a header is, in any case, an id, an expectation or of a batch: each publish has its own."""
+    return name.lower().startswith(_OF_ONE_PUBLISH)
+
+
+def headers_to_copy(headers: Headers) -> dict[str, list[str]]:
+    """The headers with which a stored message is published again: its own, none that commands the server.
+
+    Those that a publish refuses are left out as well: malformed ones, and misspelled commands.
+    """
+    return {
+        name: values
+        for name, values in headers.multi_items()
+        if not is_control_header(name) and name.lower() not in _NAMES and _can_be_sent(name, values)
+    }
+
+
+def _can_be_sent(name: str, values: list[str]) -> bool:
+    try:
+        encode_headers({name: values})
+    except UsageError:
+        return False
+    return True
 
 
 def stored_before_headers(msg_id: str) -> dict[str, list[str]]:

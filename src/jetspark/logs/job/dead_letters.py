@@ -10,13 +10,12 @@ from pyspark.sql import functions as F
 from jetspark.logs.format.message import CUT, ENCODING, FILE, HOST, OFFSET
 from jetspark.logs.job.parse.decode import first_header
 from jetspark.logs.job.target import line_id
+from jetspark.spark.write.dead_letters import REASON, TRUNCATED
 
 __all__ = ["HEADER_BYTES", "REASON", "SEQUENCE", "STREAM", "as_dead_letters"]
 
-REASON: Final = "Dead-Letter-Reason"
 STREAM: Final = "Dead-Letter-Stream"
 SEQUENCE: Final = "Dead-Letter-Sequence"
-TRUNCATED: Final = "Dead-Letter-Truncated"
 #: The bytes of a message that are reserved for headers.
 HEADER_BYTES: Final = 16 * 1024
 

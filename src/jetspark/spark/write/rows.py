@@ -21,7 +21,8 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringTy
 from jetspark.core.headers import block_pieces, extend_block, header_block
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.bulk import Outgoing
-from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id
+from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id, is_control_header, is_publish_header
+from jetspark.spark.write.dead_letters import dead_letter
 from jetspark.wire.subjects import encode_subject
 
 __all__ = ["COLUMNS", "Columns", "RowEncoder", "check_columns"]
@@ -37,8 +38,6 @@ COLUMNS: Final[dict[str, tuple[DataType, ...]]] = {
     "headers": (MapType(_TEXT, _TEXT), MapType(_TEXT, ArrayType(_TEXT))),
     "msg_id": (_TEXT,),
 }
-#: Headers that control how a stream stores a message: those of a message that was read are dropped.
-_STORAGE_HEADERS: Final = ("nats-msg-id", "nats-batch-", "nats-expected-")
 _IGNORED: Final = ("stream", "sequence", "timestamp")
 
 
@@ -79,13 +78,30 @@ def _same_kind(given: DataType, accepted: DataType) -> bool:
     return isinstance(given, type(accepted))
 
 
+def _is_dropped(name: str) -> bool:
+    return is_control_header(name) or is_publish_header(name)
+
+
 class RowEncoder:
-    """Encodes the rows of one task as messages, and counts them."""
+    """Encodes the rows of one task as messages, and counts them.
+
+    A row that cannot be sent becomes a message to `dead_letters`; without that subject, it is an error.
+    """
 
     def __init__(
-        self, *, subject: str | None, id_prefix: str, stream: str | None, place: str, max_size: int
+        self,
+        *,
+        subject: str | None,
+        id_prefix: str,
+        stream: str | None,
+        place: str,
+        max_size: int,
+        keep_control_headers: bool = False,
+        dead_letters: str | None = None,
     ) -> None:
         self._subject = subject
+        self._is_dropped = is_publish_header if keep_control_headers else _is_dropped
+        self._dead_letters = dead_letters
         #: Bytes of headers and payload that the server accepts.
         self._max_size = max_size
         self._id_prefix = id_prefix
@@ -94,32 +110,44 @@ class RowEncoder:
         self._expected = expected
         # Most rows have a generated id and no headers: their blocks differ in one number.
         self._block_start, self._block_end = block_pieces({MSG_ID: id_prefix, **expected}, MSG_ID)
-        #: Rows encoded so far.
+        #: Rows encoded so far, and those of them that became dead letters.
         self.rows = 0
+        self.dead = 0
 
     def messages(self, columns: Columns) -> Iterator[Outgoing]:
-        """Encode rows. Raises `UsageError`, which names the column and the row."""
+        """Encode rows. Without dead letters, raises `UsageError`, which names the column and the row."""
         data = columns["data"]
         subjects: Iterable[Any] = columns.get("subject") or [self._subject] * len(data)
         headers: Iterable[Any] = columns.get("headers") or [None] * len(data)
         ids: Iterable[Any] = columns.get("msg_id") or [None] * len(data)
         for subject, payload, fields, given_id in zip(subjects, data, headers, ids, strict=True):
             self.rows += 1
-            msg_id = f"{self._id_prefix}{self.rows}" if given_id is None else given_id
-            if given_id is None:
-                block = b"%b%d%b" % (self._block_start, self.rows, self._block_end)
-            else:
-                block = self._block(given_id)
-            if fields:
-                block = self._with_headers(block, fields)
             try:
-                encode_subject(subject)
+                if given_id is None:
+                    msg_id = f"{self._id_prefix}{self.rows}"
+                    block = b"%b%d%b" % (self._block_start, self.rows, self._block_end)
+                else:
+                    msg_id, block = given_id, self._block(given_id)
+                if fields:
+                    block = self._with_headers(block, fields)
+                try:
+                    encode_subject(subject)
+                except UsageError as error:
+                    raise self._invalid("subject", "is null" if subject is None else str(error)) from None
+                message = Outgoing(subject, msg_id, block, payload or b"")
+                if len(block) + len(message.data) > self._max_size:
+                    raise self._too_large(len(block) + len(message.data))
             except UsageError as error:
-                raise self._invalid("subject", "is null" if subject is None else str(error)) from None
-            message = Outgoing(subject, msg_id, block, payload or b"")
-            if len(block) + len(message.data) > self._max_size:
-                raise self._too_large(len(block) + len(message.data))
+                if self._dead_letters is None:
+                    raise
+                message = self._dead_letter((subject, payload, fields), given_id, error)
             yield message
+
+    def _dead_letter(self, row: tuple[Any, Any, Any], given_id: Any, error: UsageError) -> Outgoing:
+        assert self._dead_letters is not None
+        self.dead += 1
+        msg_id = f"{self._id_prefix}{self.rows}" if given_id is None else given_id
+        return dead_letter(self._dead_letters, f"dead/{msg_id}", row, error, self._max_size)
 
     def _block(self, msg_id: str) -> bytes:
         """The header block of a row with a `msg_id`."""
@@ -130,11 +158,7 @@ class RowEncoder:
 
     def _with_headers(self, block: bytes, fields: Any) -> bytes:
         """A header block with the headers of a row appended."""
-        given = {
-            name: values
-            for name, values in dict(fields).items()
-            if not name.lower().startswith(_STORAGE_HEADERS)
-        }
+        given = {name: values for name, values in dict(fields).items() if not self._is_dropped(name)}
         if None in given.values():
             raise self._invalid(
                 "headers", f"null value for {next(n for n, v in given.items() if v is None)!r}"

@@ -47,6 +47,9 @@ class TargetStreams:
         """Find the stream of a subject from `place`. Raises `UsageError` if it is missing or a wrong one."""
         names = await stream_names(self._js.api, subject)
         wanted = self._options.stream[0] if self._options.stream else None
+        is_dead = subject == self._options.dead_letter_subject
+        if is_dead:
+            place, wanted = "option deadLetterSubject", None
         if not names:
             raise UsageError(
                 f"{place}: no stream stores {subject!r}",
@@ -58,7 +61,7 @@ class TargetStreams:
                 hint="Fix the `stream` option or the subject",
             )
         for name in names:
-            if name not in self._patterns:
+            if name not in self._patterns and not is_dead:
                 await self._check(name)
         self._cache(subject, wanted or names[0])
 

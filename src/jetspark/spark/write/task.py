@@ -24,7 +24,6 @@ from jetspark.spark.connections import ProcessConnection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.write.rows import Columns, RowEncoder
 from jetspark.spark.write.targets import TargetStreams
-from jetspark.wire.headers import Headers
 
 __all__ = ["TaskResult", "write_rows"]
 
@@ -42,6 +41,8 @@ class TaskResult(WriterCommitMessage):
     #: Rows that the stream already held, from an earlier attempt.
     duplicates: int
     seconds: float
+    #: Rows that could not be sent and are dead letters.
+    dead: int = 0
 
 
 def write_rows(
@@ -56,7 +57,7 @@ def write_rows(
         writer.finish()
     finally:
         writer.close()
-    return TaskResult(encoder.rows, writer.duplicates, time.monotonic() - began)
+    return TaskResult(encoder.rows, writer.duplicates, time.monotonic() - began, encoder.dead)
 
 
 class _TaskWriter:
@@ -68,8 +69,7 @@ class _TaskWriter:
         self._targets = TargetStreams(connection.js, options)
         self._bulk = connection.run(_bulk(connection.js, options.max_pending))
         self._atomic = options.publish_mode == "atomic"
-        # Whether the rows that are written now have headers of their own.
-        self._given_headers = False
+        self._dead_letters = options.dead_letter_subject
 
     @property
     def duplicates(self) -> int:
@@ -77,7 +77,6 @@ class _TaskWriter:
 
     def write(self, columns: Columns) -> None:
         messages = self._encoder.messages(columns)
-        self._given_headers = "headers" in columns
         while piece := list(islice(messages, MAX_MESSAGES)):
             for subject in dict.fromkeys(message.subject for message in piece):
                 if self._targets.stream_of(subject) is None:
@@ -113,8 +112,11 @@ class _TaskWriter:
     # --- on the event loop
 
     async def _commit_all(self, piece: list[Outgoing]) -> None:
-        """Publish rows as one atomic batch per stream."""
+        """Publish rows as one atomic batch per stream, dead letters one by one."""
         batches: dict[str | None, list[Outgoing]] = {}
+        if self._dead_letters is not None:
+            await self._bulk.send([message for message in piece if message.subject == self._dead_letters])
+            piece = [message for message in piece if message.subject != self._dead_letters]
         for message in piece:
             batches.setdefault(self._targets.stream_of(message.subject), []).append(message)
         for batch in batches.values():
@@ -133,10 +135,7 @@ class _TaskWriter:
     async def _try(self, piece: list[Outgoing]) -> PubAck:
         batch = self._connection.js.atomic_batch(retry_for=OUTAGE)
         for message in piece:
-            if self._given_headers:  # Their names are checked.
-                batch.add(message.subject, message.data, headers=Headers.parse(message.block))
-            else:
-                batch.add_block(message.subject, message.data, message.block)
+            batch.add_block(message.subject, message.data, message.block)
         return await batch.commit()
 
 

@@ -51,10 +51,11 @@ class JetStreamWriter(DataSourceArrowWriter):
         _check(options, schema)
         if overwrite:
             raise UsageError("a stream cannot be overwritten", hint='Use mode("append")')
-        if options.subject is not None and "subject" not in schema.fieldNames():
-            # An error that would fail every task is better raised now.
+        # An error that would fail every task is better raised now.
+        by_option = None if "subject" in schema.fieldNames() else options.subject
+        for subject in filter(None, (by_option, options.dead_letter_subject)):
             connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
-            connection.run(TargetStreams(connection.js, options).find(options.subject))
+            connection.run(TargetStreams(connection.js, options).find(subject))
         self._options = options
         self._job = uuid.uuid4().hex
         self._began = time.time()
@@ -106,6 +107,8 @@ def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskRes
         place=f"partition {partition}",
         max_size=connection.js.connection.max_payload
         - (_BATCH_HEADERS if options.publish_mode == "atomic" else 0),
+        keep_control_headers=options.control_headers == "keep",
+        dead_letters=options.dead_letter_subject,
     )
     return write_rows(connection, options, encoder, rows)
 
@@ -159,4 +162,7 @@ def _log_result(subject: str, messages: Sequence[WriterCommitMessage | None], se
     rows = sum(result.rows for result in results)
     duplicates = sum(result.duplicates for result in results)
     took = max((result.seconds for result in results), default=0.0) if seconds is None else seconds
+    dead = sum(result.dead for result in results)
     logger.info("%s wrote %d rows (%d already stored) in %.1f s", subject, rows, duplicates, took)
+    if dead:
+        logger.warning("%s sent %d of them as dead letters, because they are invalid", subject, dead)
