@@ -1,4 +1,4 @@
-"""Compressed payloads, named by `Content-Encoding`. zstd needs Python 3.14 or a package.
+"""Compressed payloads, named by `Content-Encoding` in any case. zstd needs Python 3.14 or a package.
 
 Decompressed data is limited in size, because any publisher may have sent it.
 """
@@ -32,8 +32,8 @@ def compressor(encoding: str) -> Callable[[bytes], bytes]:
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:
-    """The plain payload. Raises `ValueError` if it is damaged or too large, `UsageError` without zstd."""
-    unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding)
+    """The plain payload. Raises `ValueError` if it is damaged, too large, or zstd where that is missing."""
+    unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding.lower())
     if unpack is None:
         raise ValueError(f"unknown Content-Encoding {encoding[:32]!r}")
     return unpack(data, limit)

@@ -247,8 +247,11 @@ async def test_compressed_and_unreadable_things_are_left_out(
     os.mkfifo(logs / "fifo.log")
     (logs / "dangling.log").symlink_to(logs / "nowhere")
     append(logs / "a.log", "text\n")
-    await ship_once(js, stream, logs, patterns=[str(logs / "*")], exclude=("*.gz", "positions*", ".pos*"))
+    shipped = await ship_once(
+        js, stream, logs, patterns=[str(logs / "*")], exclude=("*.gz", "positions*", ".pos*")
+    )
     assert await lines_of(stream) == [b"text"]
+    assert shipped.notes == [f"cannot read {logs / 'fifo.log'}: it is a FIFO, not a regular file"]
 
 
 async def test_many_files_keep_their_order(js: JetStream, stream: Stream, logs: Path) -> None:

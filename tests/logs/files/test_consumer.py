@@ -345,24 +345,42 @@ async def test_a_pull_is_bounded_in_bytes(js: JetStream, stream: Stream, tmp_pat
 
 
 @pytest.mark.parametrize("policy", [AckPolicy.EXPLICIT, AckPolicy.ALL])
-async def test_without_zstd_the_lines_stay_in_the_stream(
+async def test_without_zstd_its_lines_are_given_up_and_the_others_written(
     js: JetStream, stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: AckPolicy
 ) -> None:
     subject = f"{stream.name.lower()}.0.h"
     packed = compressor("zstd")(b"packed" * 99)
     await js.publish(subject, b"before")
     await js.publish(subject, packed, headers={"Content-Encoding": "zstd"})
-    consumer = await make(stream, policy=policy, ack_wait=4.0)
-    with monkeypatch.context() as without:
-        for module in ("compression.zstd", "zstandard"):
-            without.setitem(sys.modules, module, None)
-        with pytest.raises(UsageError, match="zstd is not available"):
-            await Running(js, consumer, LogFiles(tmp_path), once=True, ack_interval=0.5).end()
-    assert lines(tmp_path / "h.log") == ["before"]
-    running = Running(js, consumer, LogFiles(tmp_path), ack_interval=0.5)
+    await js.publish(subject, b"after")
+    consumer = await make(stream, policy=policy)
+    for module in ("compression.zstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, module, None)
+    running = Running(js, consumer, LogFiles(tmp_path), once=True)
+    await running.end()
+    assert lines(tmp_path / "h.log") == ["before", "after"]
+    assert running.writer.status.terminated == 1
+    assert running.notes == [
+        "message 2 was terminated: zstd is not available here. Python 3.14 has it, or `pip install zstandard`"
+    ]
     await acknowledged(consumer)
-    await running.stop()
-    assert lines(tmp_path / "h.log") == ["before", "packed" * 99]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "Gzip"])
+async def test_the_case_of_an_encoding_does_not_matter(
+    js: JetStream, stream: Stream, tmp_path: Path, encoding: str
+) -> None:
+    packed = gzip.compress(b"packed" * 99)
+    await js.publish(f"{stream.name.lower()}.0.h", packed, headers={"content-encoding": encoding})
+    running = Running(js, await make(stream), LogFiles(tmp_path), once=True)
+    await running.end()
+    assert (running.writer.status.terminated, lines(tmp_path / "h.log")) == (0, ["packed" * 99])
+
+
+def test_a_fifo_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "h.log")
+    with pytest.raises(OSError, match=r"it is a FIFO, not a regular file: '.*h\.log'"):
+        LogFiles(tmp_path).append("h", [b"line"])
 
 
 async def test_ack_all_writes_nothing_twice_because_another_host_has_no_room(

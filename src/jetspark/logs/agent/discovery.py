@@ -6,6 +6,7 @@ some time without new lines. A file that was renamed while no agent ran is searc
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import os
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 
 from jetspark.logs.agent.file import TailedFile, is_same, last_line_end
 from jetspark.logs.agent.positions import FilePosition, Key, Positions
+from jetspark.logs.format.names import kind_of_file
 
 __all__ = ["COMPRESSED", "WatchedFiles"]
 
@@ -147,7 +149,12 @@ class WatchedFiles:
         try:
             status = os.stat(path)
             key = status.st_dev, status.st_ino
-            if not stat.S_ISREG(status.st_mode) or key in found:
+            if not stat.S_ISREG(status.st_mode):
+                if not stat.S_ISDIR(status.st_mode):
+                    kind = kind_of_file(status.st_mode)
+                    self._cannot_read(path, OSError(errno.EINVAL, f"it is {kind}, not a regular file"))
+                return
+            if key in found:
                 return
             if key in known:
                 found[key] = _Found(path, key, -1)

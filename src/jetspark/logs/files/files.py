@@ -10,11 +10,12 @@ import bisect
 import errno
 import itertools
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from jetspark.logs.format.names import file_name
+from jetspark.logs.format.names import file_name, kind_of_file
 
 __all__ = ["Appended", "LogFiles"]
 
@@ -83,6 +84,8 @@ class LogFiles:
         full: OSError | None = None
         fd = os.open(path, _MODE, 0o640)
         try:
+            if not stat.S_ISREG(mode := os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, f"it is {kind_of_file(mode)}, not a regular file", str(path))
             before = _remove_partial_line(fd)
             written = 0
             try:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Container, Sequence
 from typing import Final
 
-from jetspark.errors import RemoteProtocolError, UsageError
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.logs.compression import decompress
 from jetspark.logs.files.files import LogFiles
@@ -63,7 +62,7 @@ class LogWriter:
         outcome = Outcome()
         try:
             self._write(messages, done, outcome)
-        except (UsageError, OSError) as error:
+        except OSError as error:
             outcome.error = error
         return outcome
 
@@ -77,11 +76,7 @@ class LogWriter:
                 continue
             try:
                 host, line = self._parse(message)
-            except UsageError:
-                # zstd is missing here; a consumer elsewhere may be able to write the line.
-                self._append(collected, closed, outcome)
-                raise
-            except (ValueError, RemoteProtocolError) as error:
+            except ValueError as error:
                 outcome.poison[index] = " ".join(str(error).split())[:256]
                 continue
             if host in closed:
@@ -95,12 +90,15 @@ class LogWriter:
         self._append(collected, closed, outcome)
 
     def _parse(self, message: JetStreamMsg) -> tuple[str, bytes]:
-        """Host and line. Raises `ValueError` and `RemoteProtocolError` for an invalid message."""
+        """Host and line. Raises `ValueError` for an invalid message."""
         tokens = message.subject.split(".")
         if len(tokens) < 3:
             raise ValueError(f"no host in the subject {message.subject!r}")
         self._files.path_of(tokens[-1])
-        encoding = message.headers.get(ENCODING, "")
+        headers = message.headers
+        if "" in headers:
+            raise ValueError("malformed headers")
+        encoding = headers.get(ENCODING, "")
         return tokens[-1], decompress(encoding, message.data, self._limit) if encoding else message.data
 
     def _append(

@@ -1,4 +1,4 @@
-"""Names of hosts and files, made safe for subjects, headers and file systems. No I/O.
+"""Names of hosts and files, made safe for subjects, headers and file systems; kinds of files. No I/O.
 
 A host may have any name. Forbidden characters are replaced, and a digest of the true name is appended, so
 that two hosts never share a name by accident. The true name is in a header, escaped.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from typing import Final
 
-__all__ = ["digest", "file_name", "header_text", "partition_of", "subject_token"]
+__all__ = ["digest", "file_name", "header_text", "kind_of_file", "partition_of", "subject_token"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FILE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
@@ -56,6 +57,17 @@ def _escape(found: re.Match[str]) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # an invalid byte, as `surrogateescape` keeps it
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def kind_of_file(mode: int) -> str:
+    """The name of a kind of file, by its mode."""
+    kinds = (
+        (stat.S_ISREG, "a regular file"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((name for fits, name in kinds if fits(mode)), "a device")
 
 
 def partition_of(host: str, partitions: int) -> int:

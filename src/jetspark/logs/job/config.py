@@ -60,7 +60,7 @@ class SourceSection:
         raise NotImplementedError
 
     def options(self) -> dict[str, str]:
-        """The options to read with, including secrets."""
+        """The options to read with. Secrets are named by their files, so that no plan shows them."""
         raise NotImplementedError
 
     def connection_options(self) -> dict[str, str]:
@@ -149,6 +149,8 @@ class Spark(Section, frozen=True):
     conf: dict[str, str] = {}
     #: The file for Spark's own log.
     log: str | None = None
+    #: The permissions that new files and directories do not get, octal: the log, the checkpoint, the table.
+    umask: str = "027"
 
 
 class Config(Section, frozen=True):

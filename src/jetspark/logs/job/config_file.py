@@ -123,6 +123,8 @@ def _check(config: Config, where: Where) -> None:
         raise where.error("name", f"{config.name!r} must be letters, digits, - and _, 64 at most")
     if config.trigger not in ("once", "available-now") and not _DURATION.fullmatch(config.trigger):
         raise where.error("trigger", f"{config.trigger!r} must be once, available-now, or like '10 seconds'")
+    if re.fullmatch(r"0?[0-7]{3}", config.spark.umask) is None:
+        raise where.error("spark.umask", f"{config.spark.umask!r} must be three octal digits, such as 027")
     config.source.check(where)
     _check_parse(config, where)
     _check_columns(config, where)

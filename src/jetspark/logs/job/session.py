@@ -1,4 +1,7 @@
-"""The Spark session of a job: this Python in the workers, loopback only, its log in a file."""
+"""The Spark session of a job: this Python in the workers, loopback only, its log in a file.
+
+The log, the table and the checkpoint may hold log lines, so other users cannot read them: `[spark] umask`.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,8 @@ _STATIC: Final = {
 #: Java's matcher recurses: this stack suffices for a user's pattern on the longest line that it is tried on.
 #: It takes memory only where it is used.
 _DEEP: Final = {f"spark.{part}.extraJavaOptions": "-Xss64m" for part in ("driver", "executor")}
+#: Hadoop sets the permissions of files itself, whatever the process would give them.
+_UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -41,7 +46,8 @@ def start_session(config: Config, log: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # It prints Java stack traces for invalid SQL, which the job reports in one line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    conf = {**_STATIC, **SQL_CONF, **(_DEEP if config.parse.format == "regex" else {})}
+    umask = config.spark.umask
+    conf = {**_STATIC, **SQL_CONF, _UMASK: umask, **(_DEEP if config.parse.format == "regex" else {})}
     if config.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _use_package()
@@ -49,7 +55,7 @@ def start_session(config: Config, log: Path) -> SparkSession:
     builder = SparkSession.builder.master(config.spark.master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
         builder = builder.config(key, value)
-    with _stderr_to(log), spark_explained(f"Its log is {log}"):
+    with _umask(int(umask, 8)), _stderr_to(log), spark_explained(f"Its log is {log}"):
         return builder.getOrCreate()
 
 
@@ -75,6 +81,16 @@ def _use_package() -> None:
         if (package / name).is_dir():
             (home / name).symlink_to(package / name)
     os.environ["SPARK_HOME"] = str(home)
+
+
+@contextlib.contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    """Create files without these permissions; so do processes that start meanwhile, for all their life."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextlib.contextmanager

@@ -28,8 +28,8 @@ from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
 __all__ = ["FileSink", "TableWriter"]
 
 #: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
-#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null.
-_SAFE: Final = r"^(?!__HIVE_DEFAULT_PARTITION__$)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"
+#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null. `$` would match before a line break, too.
+_SAFE: Final = r"\A(?!__HIVE_DEFAULT_PARTITION__\z)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}\z"
 #: Directories that Spark fills before it moves them.
 _STAGING: Final = ".spark-staging-*"
 _OWNER: Final = "_jetspark"

@@ -28,7 +28,9 @@ _OPTION_KEYS: Final = {
     "servers": "servers",
     "credentialsFile": "credentials_file",
     "nkeySecretFile": "nkey_file",
+    "passwordFile": "password_file",
     "password": "password_file",
+    "tokenFile": "token_file",
     "token": "token_file",
     "user": "user",
     "tlsCertFile": "tls_cert_file",
@@ -80,6 +82,8 @@ class JetStreamSource(Section, SourceSection, frozen=True):
             path = getattr(self, name)
             if path is not None and not Path(path).is_file():
                 raise where.error(f"source.{name}", f"file {path} not found")
+            if name in _SECRETS and path is not None and not Path(path).read_bytes().strip():
+                raise where.error(f"source.{name}", f"file {path} is empty")
         if self.user is not None and self.password_file is None:
             raise where.error("source.password_file", "is missing: source.user needs a password")
         try:
@@ -119,8 +123,8 @@ class JetStreamSource(Section, SourceSection, frozen=True):
             "servers": None if self.servers is None else _joined(self.servers),
             "credentialsFile": self.credentials_file,
             "user": self.user,
-            "password": _secret(self.password_file),
-            "token": _secret(self.token_file),
+            "passwordFile": self.password_file,
+            "tokenFile": self.token_file,
             "nkeySecretFile": self.nkey_file,
             "tlsCaFile": self.tls_ca_file,
             "tlsCertFile": self.tls_cert_file,
@@ -134,14 +138,8 @@ class JetStreamSource(Section, SourceSection, frozen=True):
 
 #: Keys whose value is a path.
 _FILES: Final = tuple(name for name in JetStreamSource.__struct_fields__ if name.endswith("_file"))
+_SECRETS: Final = ("password_file", "token_file")
 
 
 def _joined(value: str | list[str]) -> str:
     return value if isinstance(value, str) else ",".join(value)
-
-
-def _secret(path: str | None) -> str | None:
-    try:
-        return None if path is None else Path(path).read_text(encoding="utf-8").strip()
-    except OSError:
-        return None  # `check` reports it.
