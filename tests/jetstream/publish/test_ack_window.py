@@ -117,7 +117,7 @@ class Windows(RuleBasedStateMachine):
         places = [*self.window.sent.values(), *self.window.retry, *self.window.waiting]
         assert (when is not None) == bool(places)
         if when is not None:
-            assert when <= self.now + TIMEOUT
+            assert when <= self.now + ACK_TIMEOUT
 
     def teardown(self) -> None:
         self.settle(self.window.clear())

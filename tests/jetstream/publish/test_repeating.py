@@ -31,7 +31,7 @@ from tests.support.publishing import (
     stored,
 )
 from tests.support.scripted import ScriptedServer
-from tests.support.watch import Watch
+from tests.support.watch import Watch, eventually
 
 LONG = 20.0  # seconds; only a hang takes so long
 
@@ -181,6 +181,34 @@ async def test_one_lost_answer_among_many_is_found(scripted: tuple[ScriptedStrea
             await asyncio.sleep(0.01)
     assert stream.data.count(b"lost") == 2
     assert len(stream.received) == pub.acked + 1
+
+
+async def test_a_message_that_is_lost_right_after_a_recovery_is_published_again(
+    scripted: tuple[ScriptedStream, JetStream],
+) -> None:
+    stream, js = scripted
+    async with js.publisher(timeout=30.0, ack_timeout=0.2) as pub:
+        in_flight = pub._in_flight
+
+        def look() -> None:
+            """What the timer does, at the moment when everything waits for the recovery to go on."""
+            assert in_flight._timer is not None
+            in_flight._timer.cancel()
+            in_flight._expire()
+
+        first = pub.publish("orders.new", b"1")
+        first.add_done_callback(lambda _: look())
+        await came(stream, 1)
+        stream.nobody()
+        await eventually(lambda: not in_flight.open, "the recovery")
+        pub.publish("orders.new", b"2")
+        await came(stream, 2)
+        stream.acknowledge()
+        await came(stream, 3)
+        stream.lose()
+        await came(stream, 4)
+        stream.acknowledge()
+    assert stream.data == [b"1", b"1", b"2", b"2"]
 
 
 async def test_a_message_fails_after_its_timeout_and_the_hint_has_its_id(

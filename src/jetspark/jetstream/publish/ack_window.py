@@ -180,7 +180,8 @@ class AckWindow:
     def next_check(self, now: float) -> float | None:
         """When to call `expire` again; None when the window is empty."""
         soon = now + self.ack_timeout / 4
-        times = [soon] if self.retry else []
+        # What waits can be sent at any moment, and not be answered then.
+        times = [soon] if self.retry or self.waiting else []
         if self.sent:
             first = next(iter(self.sent.values()))
             times += [first.deadline, max(first.sent_at + self.ack_timeout, soon)]
