@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jetspark import Connection, ConnectionClosed, Error, StreamNotFound, UsageError, connect
+from jetspark import Connection, ConnectionClosed, Error, StreamNotFound, Timeout, UsageError, connect
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Messages
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
+from tests.jetstream.support import cut_at_answer
 from tests.support.consuming import LONG, fill, listeners, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
@@ -201,6 +202,42 @@ async def test_fetch_goes_on_behind_the_last_when_the_consumer_is_deleted(js: Je
         for name in await names(stream):
             await stream.delete_consumer(name)
     assert sequences(await ordered.fetch(1)) == [10]
+
+
+@pytest.mark.parametrize("how", ["fetch", "fetch_no_wait", "next"])
+async def test_what_a_broken_connection_took_along_is_fetched_again(
+    js: JetStream, proxy: TCPProxy, how: str
+) -> None:
+    stream = await make_stream(js, 10)
+    async with await connect(proxy.url, reconnect_wait=0.01) as nc:
+        ordered = await nc.jetstream().ordered_consumer(stream.name)
+        assert sequences(await ordered.fetch(3)) == [1, 2, 3]
+        cut_at_answer(proxy, b"$JS.ACK")
+        if how == "next":
+            message = await ordered.next(LONG)
+            assert message is not None
+            assert sequences([message]) == [4]
+        elif how == "fetch":
+            assert sequences(await ordered.fetch(7, expires=LONG)) == list(range(4, 11))
+        else:
+            assert sequences(await ordered.fetch_no_wait(100)) == list(range(4, 11))
+        assert proxy.accepted == 2
+
+
+async def test_what_is_lost_between_two_fetches_is_fetched_again(js: JetStream, proxy: TCPProxy) -> None:
+    stream = await make_stream(js, 10)
+    async with await connect(proxy.url, reconnect_wait=0.01) as nc:
+        ordered = await nc.jetstream().ordered_consumer(stream.name)
+        assert sequences(await ordered.fetch(3)) == [1, 2, 3]
+        cut_at_answer(proxy, b"$JS.ACK")
+        proxy.refuse()  # Until the fetch has ended.
+        assert await ordered.fetch(7, expires=0.2) == []
+        ordered._api.timeout = 0.2
+        with pytest.raises(Timeout):  # An empty list would say that there is nothing.
+            await ordered.fetch_no_wait(7)
+        ordered._api.timeout = LONG
+        proxy.accept()
+        assert sequences(await ordered.fetch(7, expires=LONG)) == list(range(4, 11))
 
 
 async def test_a_fetch_that_waits_goes_on_when_the_consumer_is_deleted(js: JetStream) -> None:

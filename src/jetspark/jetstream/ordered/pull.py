@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final, Unpack
 
-from jetspark.errors import BadRequest, Error, NoResponders, Timeout, UsageError
+from jetspark.errors import BadRequest, ConnectionLost, Error, NoResponders, Timeout, UsageError
 from jetspark.jetstream.api import API
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.message.status import OnConsume, Status
@@ -25,7 +26,14 @@ from jetspark.jetstream.pull.buffer import BufferState, OnError, PullBuffer
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
-from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request, shortened
+from jetspark.jetstream.pull.request import (
+    Leftover,
+    PullTarget,
+    RequestState,
+    fetch_request,
+    no_wait_request,
+    shortened,
+)
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, any_status
 from jetspark.wire.subjects import check_name, text_list
@@ -90,6 +98,8 @@ class OrderedConsumer:
             prefix,
         )
         self._target: PullTarget | None = None
+        # How often the connection had been restored when that was created.
+        self._reconnects = 0
         self._leftover = Leftover()
 
     @property
@@ -151,36 +161,77 @@ class OrderedConsumer:
         await self._chain.delete()
 
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
-        """Fetch from the current consumer; after an error from the next one, if time is left."""
+        """Fetch from the current consumer; after an error, or a loss, from the next one, if time is left."""
         self._chain.check_free()
         backoff = Backoff(seconds, first=_RETRY_WAIT)
         while True:
             try:
                 async with asyncio.timeout(backoff.left + _GRACE):
-                    if self._target is None:
-                        self._leftover = Leftover()
-                        self._target = await self._chain.next_target()
+                    target = await self._current_target(backoff.left)
                     if request.expires is not None:
                         request = request.replace(**shortened(request, max(backoff.left, 0.01)))
-                    batch = await Fetch(self._target, request, leftover=self._leftover).run(seconds)
-            except TimeoutError as error:
-                self._target = None
-                if isinstance(error, Error):
-                    raise
-                raise Timeout(
-                    f"no consumer could be created on {self.stream_name} within {seconds} s"
-                ) from None
+                    fetch = _OrderedFetch(target, request, leftover=self._leftover)
+                    batch = await fetch.run(seconds)
             except Error as error:
                 self._target = None
                 # Not only transient errors: the next consumer of the chain may work where this one failed.
-                if is_final(error) or not await backoff.pause():
+                if is_final(error):
                     raise
-                continue
-            frames, whole = self._chain.accept([message._frame for message in batch])
-            if not whole or batch.error is not None:
+                if await backoff.pause():
+                    continue
+                if self._waits_for_connection(request):
+                    return Batch()
+                raise
+            except TimeoutError:
                 self._target = None
-            if frames or whole or backoff.left <= 0:
+                if self._waits_for_connection(request):
+                    return Batch()
+                raise self._no_answer(seconds) from None
+            frames, whole = self._chain.accept([message._frame for message in batch])
+            if not whole or fetch.lost or batch.error is not None:
+                self._target = None
+            if frames or (whole and not fetch.lost):
                 return Batch([JetStreamMsg(frame, self._api.connection, True) for frame in frames])
+            if backoff.left <= 0:
+                if request.expires is None:
+                    raise self._no_answer(seconds)
+                return Batch()
+
+    async def _current_target(self, timeout: float) -> PullTarget:
+        """The consumer to fetch from: another one if the connection broke, with what was on its way."""
+        connection = self._api.connection
+        while not connection.connected:
+            self._target = None
+            with suppress(ConnectionLost):
+                await connection.flush(max(timeout, 0.0))
+        if self._target is None or self._reconnects != connection.statistics.reconnects:
+            self._leftover = Leftover()
+            self._target = await self._chain.next_target()
+            self._reconnects = connection.statistics.reconnects
+        return self._target
+
+    def _waits_for_connection(self, request: PullRequest) -> bool:
+        """Whether nothing can have arrived before the request expired, and the next one may bring it."""
+        return request.expires is not None and not self._api.connection.connected
+
+    def _no_answer(self, seconds: float) -> Timeout:
+        return Timeout(f"no consumer on {self.stream_name} answered within {seconds} s")
+
+
+class _OrderedFetch(Fetch):
+    """A fetch that ends when the connection breaks: its consumer sends nothing again."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether messages may be lost that the server has sent."""
+        return self._broken or self._state is RequestState.LEFT or self._state is RequestState.CLOSED
+
+    _broken = False
+
+    def disconnected(self) -> None:
+        """What is on its way is lost."""
+        self._broken = True
+        self._finish(None)
 
 
 def pull_buffer(consumer: OrderedConsumer, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
