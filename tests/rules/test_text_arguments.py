@@ -222,6 +222,37 @@ def test_the_blocking_api_refuses_bad_text(cls: type, plain_objects: dict[str, A
     assert [each for each in found if each] == []
 
 
+@pytest.mark.parametrize("value", [["a"], {}, "a", 7, None])
+async def test_other_types_for_configurations_and_events_are_refused(
+    value: Any, objects: dict[str, Any]
+) -> None:
+    js, stream, nc = objects["JetStream"], objects["Stream"], objects["Connection"]
+    for call in (
+        js.create_stream,
+        js.update_stream,
+        js.create_or_update_stream,
+        stream.update,
+        stream.create_consumer,
+        stream.update_consumer,
+        lambda config: js.create_or_update_consumer(stream.name, config),
+    ):
+        with pytest.raises(UsageError, match="config must be a"):
+            await call(value)
+    with pytest.raises(UsageError, match="event must be one of"):
+        nc.on(value, print)
+    with pytest.raises(UsageError, match="listener must be a function"):
+        nc.on("closed", value)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e300, 10**400, "1", [1]])
+async def test_a_delay_or_a_pause_without_end_is_refused(seconds: Any, objects: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="delay"):
+        await objects["JetStreamMsg"].nak(seconds)
+    if not isinstance(seconds, str | list):
+        with pytest.raises(UsageError, match="until"):
+            await objects["Consumer"].pause(seconds)
+
+
 def test_there_are_parameters_to_test() -> None:
     assert sum(len(parameters_of(cls)) for cls in CLASSES) > 90
 

@@ -11,6 +11,7 @@ from jetspark.errors import AuthorizationError, ConnectionError, TLSError, Usage
 from jetspark.server import TLS, Server, User, run
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
+from tests.core.test_secrets import holds_secret
 from tests.support.certs import Certs
 
 
@@ -33,6 +34,10 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
         path.write_text("\n")
         with pytest.raises(UsageError, match="is empty"):
             process_connection(options, retry_for=60)
+        path.write_bytes(b"hunter2\xff")
+        with pytest.raises(UsageError, match="it is not text") as caught:
+            process_connection(options, retry_for=60)
+        assert not holds_secret(caught.value)
         path.write_text("b\n")
         assert not process_connection(options, retry_for=60).closed
     with run(token="t0k3n") as guarded:

@@ -8,6 +8,8 @@ import inspect
 import logging
 from collections.abc import Callable
 
+from jetspark.errors import UsageError
+
 __all__ = ["Event", "Events", "Listener"]
 
 logger = logging.getLogger("jetspark")
@@ -37,6 +39,10 @@ class Events:
 
     def on(self, event: Event, listener: Listener) -> Callable[[], None]:
         """Call `listener` at every `event`. Returns a function that removes the listener."""
+        if not isinstance(event, str) or event not in self._listeners:
+            raise UsageError(f"event must be one of {', '.join(map(str, Event))}, not {event!r}")
+        if not callable(listener):
+            raise UsageError(f"listener must be a function, not {type(listener).__name__}")
         listeners = self._listeners[event]
         listeners.append(listener)
 

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Unpack
 
+from jetspark.core.options import check_count
 from jetspark.errors import UsageError
 from jetspark.jetstream.api import API
 from jetspark.jetstream.consumer import Consumer
@@ -223,6 +224,6 @@ class Stream:
 
 
 def _at_least_1(argument: str, value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise UsageError(f"{argument} must be at least 1, not {value!r}")
+    if value is not None:
+        check_count(argument, value)
     return value

@@ -108,11 +108,13 @@ def _reader(option: str, path: str | None) -> Callable[[], str] | None:
     def read() -> str:
         try:
             secret = Path(_local_path(path) or path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise UsageError(f"option {option}: cannot read {path!r}: {reason}") from None
-        if not secret:
-            raise UsageError(f"option {option}: {path!r} is empty")
+            reason = None if secret else "it is empty"
+        except OSError as error:
+            reason = error.strerror
+        except ValueError:
+            reason = "it is not text"
+        if reason is not None:  # Not in an `except` block: the context of the error would hold the file.
+            raise UsageError(f"option {option}: cannot read {path!r}: {reason}")
         return secret
 
     return read

@@ -63,6 +63,7 @@ class OrderedKeywords(TypedDict, total=False):
 
 async def create_or_update(api: API, stream: str, config: ConsumerConfig, action: str) -> ConsumerInfo:
     """`action` is `create`, `update`, or empty for either. The same `create` twice is the same consumer."""
+    ConsumerConfig.check_type(config, "config")
     name = config.durable_name or config.name
     if not name:
         if action == "update":

@@ -33,11 +33,13 @@ __all__ = [
 
 async def create(api: API, config: StreamConfig) -> StreamInfo:
     """Create a stream. Raises `StreamNameInUse`, `StreamSubjectOverlap`."""
+    StreamConfig.check_type(config, "config")
     return StreamInfo.from_wire(await api.call(endpoints.STREAM_CREATE, config, stream=config.name))
 
 
 async def update(api: API, config: StreamConfig) -> StreamInfo:
     """Change a stream. Raises `StreamNotFound`."""
+    StreamConfig.check_type(config, "config")
     return StreamInfo.from_wire(await api.call(endpoints.STREAM_UPDATE, config, stream=config.name))
 
 

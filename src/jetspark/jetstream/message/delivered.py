@@ -38,6 +38,9 @@ IN_PROGRESS: Final = b"+WPI"
 NEXT: Final = b"+NXT"
 TERM: Final = b"+TERM"
 
+#: Seconds. The server reads nanoseconds in 64 bits.
+_LONGEST_DELAY: Final = 9e9
+
 
 class JetStreamMsg(Msg, gc=False, eq=False):
     """A message that a consumer delivered."""
@@ -127,8 +130,8 @@ def nak_body(delay: float | None) -> bytes:
     """The payload of a nak. Raises `UsageError`."""
     if delay is None:
         return NAK
-    if delay < 0:
-        raise UsageError(f"delay must not be negative, not {delay!r}")
+    if type(delay) not in (int, float) or not 0 <= delay < _LONGEST_DELAY:
+        raise UsageError(f"delay must be seconds, 0 or more and less than {_LONGEST_DELAY:g}, not {delay!r}")
     return b'-NAK {"delay": %d}' % to_ns(delay)
 
 

@@ -111,6 +111,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise `UsageError` if fields contradict each other or hold what the server refuses."""
 
+    @classmethod
+    def check_type(cls, value: object, argument: str) -> None:
+        """Raise `UsageError` unless `value`, which a user gave as `argument`, is of this class."""
+        if not isinstance(value, cls):
+            raise UsageError(f"{argument} must be a {cls.__name__}, not {type(value).__name__}")
+
     def replace(self, **changes: object) -> Self:
         """A copy with some fields changed, and checked, also when the original came from the server.
 
