@@ -10,8 +10,9 @@ import secrets
 from functools import lru_cache
 from typing import Any, Final, Literal, TypedDict
 
+from jetspark.core.headers import header_block
 from jetspark.errors import UsageError
-from jetspark.wire.headers import Headers, HeadersLike, encode_headers
+from jetspark.wire.headers import Headers, HeadersLike
 from jetspark.wire.subjects import check_filter, check_name
 
 __all__ = [
@@ -153,7 +154,7 @@ def headers_to_copy(headers: Headers) -> dict[str, list[str]]:
 
 def _can_be_sent(name: str, values: list[str]) -> bool:
     try:
-        encode_headers({name: values})
+        header_block({name: values})
     except UsageError:
         return False
     return True

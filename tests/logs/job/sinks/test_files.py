@@ -37,16 +37,15 @@ def rows_of(place: Path) -> int:
     return int(pyarrow.dataset.dataset(str(place / "table"), partitioning="hive").count_rows())
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028", "\u2029"])
-def test_a_name_that_ends_with_a_line_break_is_hashed(session: SparkSession, place: Path, end: str) -> None:
+def test_a_name_that_ends_with_a_line_break_is_hashed(session: SparkSession, place: Path) -> None:
     config, where = config_of(place, PARSE, sink='partition_by = ["date", "app"]')
-    lines = [json.dumps({"at": "2026-01-31T12:00:00Z", "app": name}) for name in ("web1", f"web1{end}")]
+    ends = ["", "\n", "\r\n", "\r", "\x85", "\u2028", "\u2029"]
+    lines = [json.dumps({"at": "2026-01-31T12:00:00Z", "app": f"web1{end}"}) for end in ends]
     table = table_of(place)
     table.prepare(session, None)
     table.write(parse_lines(messages_of(session, lines), config, where), 0, owner="first", since=None)
     apps = sorted(each.name for each in (place / "table/date=2026-01-31").iterdir())
-    assert apps[1] == "app=web1"
-    assert apps[0].startswith("app=sha-")
+    assert [name[:8] for name in apps] == ["app=sha-"] * 6 + ["app=web1"]
 
 
 def test_a_table_belongs_to_the_checkpoint_that_began_it(session: SparkSession, place: Path) -> None:
