@@ -47,6 +47,8 @@ class Outcome:
 
     plan: Plan
     findings: list[str] = field(default_factory=list)
+    #: What may be, and is worth a look.
+    notes: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     stored: int = 0
@@ -104,7 +106,11 @@ class _Cell:
             await self._finish(writers=True)
             self._record.stored = await self._read()
             await self._finish(writers=False)
-            self._record.findings += await left_consumers(self._site, _DURABLE)
+            left = await left_consumers(self._site, _DURABLE)
+            if self._plan.undecided:
+                outcome.notes += left
+            else:
+                self._record.findings += left
         finally:
             self._record.over = True
             for task in self._tasks.values():

@@ -85,6 +85,12 @@ class Plan:
         return any(FAULTS[step.fault].forgetful for step in self.steps)
 
     @property
+    def undecided(self) -> bool:
+        """Whether a cluster may be without a majority, and take back that it deleted a consumer."""
+        lanes = {FAULTS[step.fault].lane for step in self.steps}
+        return self.place is Place.CLUSTER and Lane.SERVERS in lanes
+
+    @property
     def gentle(self) -> bool:
         """Whether servers and connections are up all the time."""
         return all(FAULTS[step.fault].lane is Lane.LEADERS for step in self.steps)

@@ -31,7 +31,8 @@ def row(number: int, outcome: Outcome) -> str:
         f"{max(outcome.longest.values(), default=0.0):.1f}",
         "FAILED" if outcome.findings else "ok",
     )
-    return "\n".join([line, *details(outcome)]) if outcome.findings else line
+    notes = [f"       note: {note}" for note in outcome.notes]
+    return "\n".join([line, *notes, *(details(outcome) if outcome.findings else ())])
 
 
 def details(outcome: Outcome) -> list[str]:

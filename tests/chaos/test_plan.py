@@ -43,3 +43,9 @@ def test_a_server_may_forget_when_it_is_killed_and_not_when_a_connection_is_cut(
             "delete-ordered",
         }
         assert plan.forgetful is not harmless
+
+
+def test_only_a_cluster_whose_servers_fail_may_take_back_a_deletion() -> None:
+    for plan in [Plan.random(seed) for seed in range(100)]:
+        failing = {step.fault for step in plan.steps} & {"kill", "pause", "stop-followers", "lame-duck"}
+        assert plan.undecided is (plan.place is Place.CLUSTER and bool(failing))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def outcome(seed: int, *findings: str) -> Outcome:
     faults, errors = Counter({"kill": 2}), Counter({"Timeout": 3})
     plan = Plan.random(seed, only_workloads=["publish", "fetch"])
-    return Outcome(plan, list(findings), faults, errors, 100, 250, {"fetch": 1.5}, 12.0)
+    return Outcome(plan, list(findings), [], faults, errors, 100, 250, {"fetch": 1.5}, 12.0)
 
 
 def test_a_cell_that_passed_is_one_line() -> None:
