@@ -33,7 +33,7 @@ export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-pure test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
+.PHONY: help install test test-pure test-uvloop test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ endif
 
 test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without the compiled part
 	JETSPARK_PURE=1 $(PYTEST) -n $$(($(WORKERS) * 2)) tests/wire tests/jetstream
+
+test-uvloop: $(BENCH) ## run the tests of the connection and of JetStream on uvloop
+	UVLOOP=1 $(PYTEST) -n $$(($(WORKERS) * 2)) tests/core tests/jetstream tests/faults
 
 test-asan: $(DEV) ## run the tests of the compiled part with AddressSanitizer
 	rm -rf build/asan && mkdir -p build/asan && cp -r src build/asan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
@@ -29,6 +30,15 @@ quicken()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Share the tests well among the workers."""
     items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+if os.environ.get("UVLOOP"):
+
+    def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+        """`make test-uvloop`: all tests on that loop."""
+        import uvloop  # type: ignore[import-not-found, unused-ignore]
+
+        return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ Without `headers` with `headers=False`. Spark accepts exactly these types: never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -28,14 +28,14 @@ import pyarrow.compute as pc
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get
 from jetspark.jetstream.model.base import time_from_wire
-from jetspark.wire import arrow_columns
+from jetspark.wire import arrow_columns, header_column
 from jetspark.wire.headers import Headers
 
 if TYPE_CHECKING:
     from jetspark.jetstream.read.ranges import Chunk
     from jetspark.wire.bulk import Columns
 
-__all__ = ["SCHEMA", "SCHEMA_WITHOUT_HEADERS", "record_batch"]
+__all__ = ["SCHEMA", "SCHEMA_WITHOUT_HEADERS", "record_batch", "with_headers_as_columns"]
 
 _VALUES: Final = pa.list_(pa.field("element", pa.string()))
 _HEADERS: Final = pa.map_(pa.string(), _VALUES)
@@ -90,6 +90,29 @@ def record_batch(chunk: Chunk, stream: str | Sequence[str], *, headers: bool = T
         [column for column in columns if column is not None],
         schema=SCHEMA if headers else SCHEMA_WITHOUT_HEADERS,
     )
+
+
+def with_headers_as_columns(
+    batch: pa.RecordBatch, chunk: Chunk, columns: Mapping[str, str]
+) -> pa.RecordBatch:
+    """The batch of a chunk with more columns: for each name, the first value of a header, or null."""
+    arrays = [_first_values(chunk, header) for header in columns.values()]
+    fields = [pa.field(name, pa.string()) for name in columns]
+    schema = pa.schema([*batch.schema, *fields])
+    return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)
+
+
+def _first_values(chunk: Chunk, header: str) -> pa.StringArray:
+    """The first value of a header in each message; the case of its name does not matter."""
+    own = not chunk or chunk[0].reply  # The header block of a direct get holds more than that of its message.
+    if own and chunk and (buffers := header_column(chunk, header.encode())) is not None:
+        return pa.Array.from_buffers(pa.string(), len(chunk), list(map(pa.py_buffer, buffers)))
+    blocks = map(_header, chunk) if own else _from_direct_gets(list(map(_header, chunk)))[3]
+    return pa.array([_first_value(block, header) for block in blocks], pa.string())
+
+
+def _first_value(block: bytes, header: str) -> str | None:
+    return Headers.parse(block.decode("utf-8", "replace").encode()).get(header) if block else None
 
 
 def _stream_column(stream: str | Sequence[str], count: int) -> pa.StringArray:

@@ -56,7 +56,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("stream",),
         ("context",),
     ),
-    "jetspark.spark": (("log", "options", "schema"), ("connections",), ("read", "write"), ("source",)),
+    "jetspark.spark": (("log", "options"), ("connections", "schema"), ("read", "write"), ("source",)),
     "jetspark.logs": (
         ("compression", "format"),
         ("control",),

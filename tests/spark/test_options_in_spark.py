@@ -91,6 +91,21 @@ def test_without_headers_there_is_no_such_column(spark: SparkSession, bench: Ben
     assert_exactly(sink.texts, expected(5))
 
 
+def test_headers_can_be_columns(spark: SparkSession, bench: Bench, tmp_path: Path) -> None:
+    stream, sink = bench.stream(), Sink()
+    with bench.js.publisher() as publisher:
+        publisher.send(f"{stream}.a", b"1", headers={"Log-Host": ["web1", "web2"], "trace": "\u00fc"})
+        publisher.send(f"{stream}.a", b"2", headers={"log-host": ""})
+        publisher.send(f"{stream}.a", b"3")
+    options = {"includeHeaders": "false", "headerColumns": "host=Log-Host,Trace"}
+    table = bench.read(spark, stream, **options)
+    assert table.columns == ["subject", "data", "stream", "sequence", "timestamp", "host", "Trace"]
+    found = [(row.host, row.Trace) for row in table.orderBy("sequence").collect()]
+    assert found == [("web1", "\u00fc"), ("", None), (None, None)]
+    run(bench.read_stream(spark, stream, **options, startingPosition="earliest"), sink, tmp_path)
+    assert sorted(sink.texts) == ["1", "2", "3"]
+
+
 def test_secrets_are_in_no_plan(spark: SparkSession, bench: Bench) -> None:
     stream = bench.stream()
     for options in ({"user": "me", "password": "s3cret"}, {"token": "s3cret"}):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jetspark.wire
-from jetspark.arrow import record_batch
+from jetspark.arrow import record_batch, with_headers_as_columns
 from jetspark.errors import RemoteProtocolError, UsageError
 from jetspark.jetstream.model.requests import parse_pub_ack
 from jetspark.wire import bulk, compiled, encode, frames, parser, queue
@@ -432,6 +432,19 @@ def test_messages_become_the_same_rows_as_in_python(listed: list[tuple[bytes, ..
     if headers:
         shown = [Headers.parse(each[3].decode("utf-8", "replace").encode()) for each in listed]
         assert batch.column("headers").to_pylist() == [list(each.multi_items()) for each in shown]
+
+
+@many
+@given(st.lists(stored, min_size=1, max_size=20), st.sampled_from(["a", "A", "Nats-Msg-Id", "x"]))
+def test_a_header_becomes_the_same_column_as_in_python(listed: list[tuple[bytes, ...]], name: str) -> None:
+    lazy: Any = [compiled.MsgFrame(*each) for each in listed]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jetspark.arrow.header_column", compiled.header_column)
+        batch = with_headers_as_columns(record_batch(lazy, "S"), lazy, {"found": name})
+        patch.setattr("jetspark.arrow.header_column", bulk.header_column)
+        expected = with_headers_as_columns(record_batch(lazy, "S"), lazy, {"found": name})
+    batch.validate(full=True)
+    assert batch.equals(expected)
 
 
 def test_usual_messages_take_the_short_way() -> None:

@@ -22,6 +22,7 @@ from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.headers import check_msg_id
+from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
 __all__ = ["ConnectionOptions", "PositionOption", "SourceOptions", "Use", "parse_options", "stream_matches"]
@@ -81,6 +82,8 @@ class SourceOptions:
     max_messages_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = True
+    #: Columns and the headers that they show.
+    header_columns: tuple[tuple[str, str], ...] = ()
     progress_consumer: str | None = None
     subject: str | None = None
     max_pending: int = 4096
@@ -161,6 +164,19 @@ def _flag(text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
         raise ValueError("true or false")
     return text.strip().lower() == "true"
+
+
+def _header_columns(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for part in _listed(text):
+        column, _, header = (each.strip() for each in part.partition("="))
+        pairs.append((column, header or column))
+        encode_headers({header or column: ""})
+        if not column or column.lower() in _FIXED_COLUMNS:
+            raise ValueError(f"names for other columns than {', '.join(_FIXED_COLUMNS)}: host=Log-Host")
+    if len({column.lower() for column, _ in pairs}) != len(pairs):
+        raise ValueError("columns that are each named once")
+    return tuple(pairs)
 
 
 def _time(text: str) -> datetime:
@@ -257,6 +273,7 @@ _TABLE: Final = (
     _Option("maxMessagesPerPartition", "max_messages_per_partition", _count, Use.READ),
     _Option("failOnDataLoss", "fail_on_data_loss", _flag, Use.READ),
     _Option("includeHeaders", "include_headers", _flag, Use.READ),
+    _Option("headerColumns", "header_columns", _header_columns, Use.READ),
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
     _Option("subject", "subject", _subject, Use.WRITE),
     _Option("maxPending", "max_pending", _count, Use.WRITE),
@@ -269,6 +286,7 @@ _TABLE: Final = (
 _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
 #: Options of `writeStream` itself, which Spark passes on.
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
+_FIXED_COLUMNS: Final = ("subject", "data", "headers", "stream", "sequence", "timestamp")
 #: Not shown in errors. A URL may contain a password, though it should not.
 _SECRETS: Final = ("password", "token", "servers")
 

@@ -8,6 +8,7 @@ from pyspark.sql import types
 from pyspark.sql.types import StringType, StructField, StructType
 
 from jetspark.errors import UsageError
+from jetspark.spark.options import SourceOptions
 
 __all__ = ["READ_SCHEMA", "check_schema", "read_schema"]
 
@@ -23,13 +24,14 @@ READ_SCHEMA: Final = StructType(
 )
 
 
-def read_schema(*, headers: bool) -> StructType:
-    return StructType([field for field in READ_SCHEMA if headers or field.name != "headers"])
+def read_schema(options: SourceOptions) -> StructType:
+    fields = [field for field in READ_SCHEMA if options.include_headers or field.name != "headers"]
+    return StructType([*fields, *(StructField(name, StringType()) for name, _ in options.header_columns)])
 
 
-def check_schema(given: StructType, *, headers: bool) -> None:
+def check_schema(given: StructType, options: SourceOptions) -> None:
     """Raise `UsageError` for any other schema."""
-    if given != read_schema(headers=headers):
+    if given != read_schema(options):
         raise UsageError(
             f"the schema of a stream is fixed and cannot be {given.simpleString()}",
             hint="Remove .schema(...), and select or cast columns instead",

@@ -31,9 +31,9 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        """The columns of a read; `headers` depends on the option `includeHeaders`."""
+        """The columns of a read, which depend on the options `includeHeaders` and `headerColumns`."""
         self._require_stream()
-        return read_schema(headers=self._parsed.include_headers)
+        return read_schema(self._parsed)
 
     def reader(self, schema: StructType) -> JetStreamReader:
         return JetStreamReader(self._checked(schema, Use.BATCH))
@@ -62,5 +62,5 @@ class JetStreamDataSource(DataSource):
     def _checked(self, schema: StructType, use: Use) -> SourceOptions:
         self._require_stream()
         self._parsed.check_use(use)
-        check_schema(schema, headers=self._parsed.include_headers)
+        check_schema(schema, self._parsed)
         return self._parsed

@@ -20,6 +20,7 @@ __all__ = [
     "any_status",
     "arrow_columns",
     "by_subscription",
+    "header_column",
     "pub_acks",
     "replies_start_with",
     "total_size",
@@ -96,4 +97,9 @@ def pub_acks(frames: list[MsgFrame], start: int) -> list[int]:
 
 def arrow_columns(frames: list[MsgFrame], headers: bool) -> Columns | None:
     """The buffers of an Arrow batch; None to build it column by column, which is faster in Python."""
+    return None
+
+
+def header_column(frames: list[MsgFrame], name: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """Validity, offsets and bytes of the first value of a header in each message; None as `arrow_columns`."""
     return None

@@ -36,6 +36,7 @@ __all__ = [
     "any_status",
     "arrow_columns",
     "by_subscription",
+    "header_column",
     "hpub",
     "hpub_numbered",
     "pub",
@@ -852,36 +853,96 @@ cdef _header_columns(list frames, Py_ssize_t size):
 
 cdef bint _add_headers(const char* block, Py_ssize_t size, _Strings names, _Strings values, Py_ssize_t first) except -1:
     """Add the headers of one message. False for a block that is not as NATS clients write it."""
-    cdef Py_ssize_t at = 10, end, colon, value, other
-    cdef const char* found
-    if size < 12 or memcmp(block, "NATS/1.0\r\n", 10) != 0 or memcmp(block + size - 2, "\r\n", 2) != 0:
+    cdef Py_ssize_t other
+    cdef _Header header
+    if not _begin(&header, block, size):
         return False
-    while at < size - 2:
-        end = at
-        while True:
-            found = <const char*>memchr(block + end, c"\r", size - 1 - end)
-            if found == NULL:
-                return False
-            end = found - block
-            if block[end + 1] == c"\n":
-                break
-            end += 1
-        found = <const char*>memchr(block + at, c":", end - at)
-        if found == NULL or found == block + at or end + 2 > size - 2:
-            return False
-        colon = found - block
-        value = colon + 2 if colon + 1 < end and block[colon + 1] == c" " else colon + 1
-        if not _is_ascii(block + at, colon - at) or not _is_text(block + value, end - value):
+    while header.next < size - 2:
+        if not _advance(&header, block, size):
             return False
         for other in range(first, names.count):
             if _same_name(
-                names.to + names.ends[other], names.ends[other + 1] - names.ends[other], block + at, colon - at
+                names.to + names.ends[other],
+                names.ends[other + 1] - names.ends[other],
+                block + header.name,
+                header.name_size,
             ):
                 return False
-        names.add(block + at, colon - at)
-        values.add(block + value, end - value)
-        at = end + 2
+        names.add(block + header.name, header.name_size)
+        values.add(block + header.value, header.value_size)
     return True
+
+
+def header_column(list frames not None, bytes name not None):
+    """The buffers of a string column with the first value of a header; None for unusual header blocks.
+
+    They are the validity, the offsets and the bytes.
+    """
+    cdef Py_ssize_t count = PyList_GET_SIZE(frames), at, size = 0
+    cdef MsgFrame frame
+    cdef _Header header
+    for at in range(count):
+        frame = <MsgFrame?>PyList_GET_ITEM(frames, at)
+        size += frame.header_size
+    if size > INT32_MAX:
+        return None
+    cdef _Strings values = _Strings(count, size)
+    cdef bytes validity = bytes((count + 7) // 8)
+    cdef char* valid = PyBytes_AS_STRING(validity)
+    cdef const char* block
+    for at in range(count):
+        frame = <MsgFrame>PyList_GET_ITEM(frames, at)
+        block = frame.at(frame.header_at)
+        found = False
+        if frame.header_size:
+            if not _begin(&header, block, frame.header_size):
+                return None
+            while header.next < <Py_ssize_t>frame.header_size - 2:
+                if not _advance(&header, block, frame.header_size):
+                    return None
+                if not found and _same_name(
+                    block + header.name, header.name_size, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+                ):
+                    found = True
+                    values.add(block + header.value, header.value_size)
+                    valid[at // 8] |= 1 << (at % 8)
+        if not found:
+            values.add(block, 0)
+    return validity, values.offsets, values.text
+
+
+cdef struct _Header:
+    # Positions in a header block: of one header, and of the next.
+    Py_ssize_t name, name_size, value, value_size, next
+
+
+cdef inline bint _begin(_Header* header, const char* block, Py_ssize_t size) noexcept:
+    """Go to the first header. False for a block that is not as NATS clients write it."""
+    header.next = 10
+    return size >= 12 and memcmp(block, "NATS/1.0\r\n", 10) == 0 and memcmp(block + size - 2, "\r\n", 2) == 0
+
+
+cdef bint _advance(_Header* header, const char* block, Py_ssize_t size) except -1:
+    """Read the next header. False for one that is not as NATS clients write it."""
+    cdef Py_ssize_t at = header.next, end = at, colon
+    cdef const char* found
+    while True:
+        found = <const char*>memchr(block + end, c"\r", size - 1 - end)
+        if found == NULL:
+            return False
+        end = found - block
+        if block[end + 1] == c"\n":
+            break
+        end += 1
+    found = <const char*>memchr(block + at, c":", end - at)
+    if found == NULL or found == block + at or end + 2 > size - 2:
+        return False
+    colon = found - block
+    header.name, header.name_size = at, colon - at
+    header.value = colon + 2 if colon + 1 < end and block[colon + 1] == c" " else colon + 1
+    header.value_size = end - header.value
+    header.next = end + 2
+    return _is_ascii(block + at, colon - at) and _is_text(block + header.value, header.value_size)
 
 
 cdef inline bint _same_name(const char* one, Py_ssize_t one_size, const char* two, Py_ssize_t two_size) noexcept:

@@ -61,14 +61,17 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
             report_loss(lost, options)
 
     connection = process_connection(options.connection, retry_for=OUTAGE)
-    from jetspark.arrow import record_batch  # noqa: PLC0415 - slow to import, and planning does not need it
+    # Slow to import, and planning does not need it.
+    from jetspark.arrow import record_batch, with_headers_as_columns  # noqa: PLC0415
 
+    columns = dict(options.header_columns)
     arriving = read_ranges(connection.js.api, partition.ranges, subjects=options.subjects, on_loss=on_loss)
     for parts in connection.iterate(arriving):
         # A batch has messages of consumers, or of direct gets: their metadata is in different places.
         for _, group in groupby(parts, key=lambda part: bool(part[1][0].reply)):
             streams, chunk = _joined(list(group))
-            yield record_batch(chunk, streams, headers=options.include_headers)
+            batch = record_batch(chunk, streams, headers=options.include_headers)
+            yield with_headers_as_columns(batch, chunk, columns) if columns else batch
 
 
 def _joined(parts: Sequence[Part]) -> tuple[str | list[str], Chunk]:
