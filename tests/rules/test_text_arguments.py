@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 import jetspark
-from jetspark import ConsumerConfig, Error, PubAck, StreamConfig, UsageError, blocking
+from jetspark import ConsumerConfig, Error, Headers, PubAck, StreamConfig, UsageError, blocking
 from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.model import consumer as consumer_models
 from jetspark.jetstream.model import requests as request_models
@@ -25,7 +25,7 @@ from jetspark.jetstream.model.base import Model
 from jetspark.jetstream.publish.headers import Expectations
 from jetspark.jetstream.pull.options import PullKeywords
 from jetspark.jetstream.push.options import PushKeywords
-from jetspark.server import Server
+from jetspark.server import Server, User
 from tests.rules.test_parity import PAIRS, shared
 
 #: Never valid where text is expected.
@@ -289,6 +289,28 @@ def test_the_blocking_connect_refuses_bad_text(option: str, shared_server: Serve
     for value in NOT_TEXT:
         error = plain_outcome(blocking.connect, {"servers": shared_server.url, **needs, option: value})
         assert isinstance(error, UsageError), (value, error)
+
+
+@pytest.mark.parametrize("option", ["name", "domain", "token", "config", "store_dir", "users", "nkeys"])
+def test_the_embedded_server_refuses_bad_text(option: str) -> None:
+    for value in [*NOT_TEXT, ["a\ud800"], [7]]:
+        assert isinstance(plain_outcome(Server, {option: value}), UsageError), value
+
+
+@pytest.mark.parametrize("option", ["user", "password", "account", "publish_allow", "subscribe_deny"])
+def test_a_user_of_the_embedded_server_refuses_bad_text(option: str) -> None:
+    for value in [*NOT_TEXT, ["a\ud800"], [7]]:
+        error = plain_outcome(User, {"user": "a", "password": "b", option: value})
+        assert isinstance(error, UsageError), value
+
+
+@pytest.mark.parametrize("name", [b"a", 7, ["a"], {7: 1}])
+def test_a_header_name_that_is_not_text_is_refused(name: Any) -> None:
+    headers = Headers({"a": "b"})
+    for look in (headers.get, headers.get_all, headers.__getitem__):
+        with pytest.raises(UsageError, match="name of a header"):
+            look(name)
+    assert name not in headers
 
 
 # --- models

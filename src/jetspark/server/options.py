@@ -44,8 +44,8 @@ class User:
             raise UsageError("users: user and password must not be empty")
         for name in ("publish_allow", "publish_deny", "subscribe_allow", "subscribe_deny"):
             value = getattr(self, name)
-            if isinstance(value, str):
-                raise UsageError(f"users: {name} must be a list of subjects, not a string")
+            if isinstance(value, str) or not isinstance(value, Sequence | None):
+                raise UsageError(f"users: {name} must be a list of subjects, not {type(value).__name__}")
             if value is not None and name.endswith("allow") and not value:
                 # nats-server reads an empty allow list as no list, which allows everything.
                 raise UsageError(f"users: {name} is empty; to allow nothing, deny ['>']")
@@ -123,7 +123,7 @@ class Options:
     """Seconds that a start may take."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
+        if type(self.port) is not int or not 0 <= self.port <= 65535:
             raise UsageError(f"port must be 0 to 65535, not {self.port}")
         for option in ("name", "domain"):
             value = getattr(self, option)
@@ -137,12 +137,14 @@ class Options:
                 if getattr(self, option) is not None:
                     raise UsageError(f"{option} needs jetstream=True")
         sync = self.sync_interval
-        if sync is not None and sync != "always" and (isinstance(sync, str) or sync <= 0):
+        if sync is not None and sync != "always" and not _is_positive(sync):
             raise UsageError(f"sync_interval must be 'always' or seconds above 0, not {sync!r}")
-        if self.max_payload is not None and self.max_payload <= 0:
-            raise UsageError(f"max_payload must be above 0 bytes, not {self.max_payload}")
-        if self.ready_timeout <= 0:
-            raise UsageError(f"ready_timeout must be above 0 seconds, not {self.ready_timeout}")
+        if self.max_payload is not None and not (
+            isinstance(self.max_payload, int) and _is_positive(self.max_payload)
+        ):
+            raise UsageError(f"max_payload must be above 0 bytes, not {self.max_payload!r}")
+        if not _is_positive(self.ready_timeout):
+            raise UsageError(f"ready_timeout must be above 0 seconds, not {self.ready_timeout!r}")
         self._check_credentials()
 
     def _check_credentials(self) -> None:
@@ -152,13 +154,13 @@ class Options:
                 raise UsageError("token must not be empty")
         if self.token is not None and (self.users or self.nkeys):
             raise UsageError("token cannot be combined with users or nkeys")
-        if not all(isinstance(user, User) for user in self.users):
+        if not isinstance(self.users, Sequence) or not all(isinstance(user, User) for user in self.users):
             raise UsageError("users must be a list of jetspark.server.User")
         names = [user.user for user in self.users]
         if len(set(names)) != len(names):
             raise UsageError("users: duplicate user name")
-        if isinstance(self.nkeys, str):
-            raise UsageError("nkeys must be a list of keys, not a string")
+        if isinstance(self.nkeys, str) or not isinstance(self.nkeys, Sequence):
+            raise UsageError(f"nkeys must be a list of keys, not {type(self.nkeys).__name__}")
         for key in self.nkeys:
             if not isinstance(key, str) or not _PUBLIC_USER_KEY.fullmatch(key):
                 # The value is not shown: a seed given by mistake is a secret.
@@ -193,6 +195,11 @@ def _check_text(option: str, value: object) -> None:
         raise UsageError(f"{option} must be a str, not {type(value).__name__}")
     if _SURROGATE.search(value):
         raise UsageError(f"{option} contains a lone surrogate, which cannot be encoded")
+
+
+def _is_positive(value: object) -> bool:
+    """Whether it is a number above 0 that 64 bits can hold."""
+    return type(value) in (int, float) and 0 < value < 2**63  # type: ignore[operator]
 
 
 def _check_name(option: str, value: object) -> None:

@@ -89,7 +89,7 @@ class Headers(Mapping[str, str]):
 
     def get_all(self, name: str) -> list[str]:
         """Every value of a header, in order; empty when the header is missing."""
-        entry = self._values.get(name.lower())
+        entry = self._values.get(_key(name))
         return list(entry[1]) if entry else []
 
     def multi_items(self) -> Iterator[tuple[str, list[str]]]:
@@ -97,7 +97,7 @@ class Headers(Mapping[str, str]):
         return ((name, list(values)) for name, values in self._values.values())
 
     def __getitem__(self, name: str) -> str:
-        entry = self._values.get(name.lower())
+        entry = self._values.get(_key(name))
         if entry is None:
             raise KeyError(name)
         return entry[1][0]
@@ -130,6 +130,12 @@ class Headers(Mapping[str, str]):
         if self.status is None:
             return f"Headers({items!r})"
         return f"Headers({items!r}, status={self.status}, description={self.description!r})"
+
+
+def _key(name: str) -> str:
+    if not isinstance(name, str):
+        raise UsageError(f"the name of a header must be a str, not {type(name).__name__}")
+    return name.lower()
 
 
 #: The start of the server's answer to a request that has no subscriber.
