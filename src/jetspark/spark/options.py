@@ -18,11 +18,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from jetspark.core.headers import header_block
 from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.headers import check_msg_id
-from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
 __all__ = ["ConnectionOptions", "PositionOption", "SourceOptions", "Use", "parse_options", "stream_matches"]
@@ -171,7 +171,7 @@ def _header_columns(text: str) -> tuple[tuple[str, str], ...]:
     for part in _listed(text):
         column, _, header = (each.strip() for each in part.partition("="))
         pairs.append((column, header or column))
-        encode_headers({header or column: ""})
+        header_block({header or column: ""})
         if not column or column.lower() in _FIXED_COLUMNS:
             raise ValueError(f"names for other columns than {', '.join(_FIXED_COLUMNS)}: host=Log-Host")
     if len({column.lower() for column, _ in pairs}) != len(pairs):
