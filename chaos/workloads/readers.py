@@ -32,9 +32,9 @@ def _accept(reading: Reading, message: JetStreamMsg) -> None:
     message.ack()
 
 
-def _expires(stage: Stage) -> float:
-    """Seconds; at the end a long fetch would only wait."""
-    return 1.0 if stage.calm else stage.random.choice((1.0, 5.0))
+def _expires(stage: Stage, batch: int = 1) -> float:
+    """Seconds; a larger batch waits for its last message, and at the end there is nothing to wait for."""
+    return 1.0 if stage.calm or batch > 1 else stage.random.choice((1.0, 5.0))
 
 
 async def fetch(stage: Stage) -> None:
@@ -44,7 +44,8 @@ async def fetch(stage: Stage) -> None:
         stage.ready()
         while not reading.complete:
             async with stage.tolerance():
-                batch = await consumer.fetch(stage.random.choice((1, 10, 100)), expires=_expires(stage))
+                size = stage.random.choice((1, 10, 100))
+                batch = await consumer.fetch(size, expires=_expires(stage, size))
                 for message in batch:
                     reading.take(message)
                 batch.ack()
@@ -99,9 +100,8 @@ async def classic(stage: Stage) -> None:
         stage.ready()
         while not reading.complete:
             async with stage.tolerance():
-                for message in await subscription.fetch(
-                    stage.random.choice((1, 50)), timeout=_expires(stage)
-                ):
+                size = stage.random.choice((1, 50))
+                for message in await subscription.fetch(size, timeout=_expires(stage, size)):
                     _accept(reading, message)
         # It created the durable, and deletes it. A server that was slow to confirm did it at the first try.
         with suppress(ConsumerNotFound):
