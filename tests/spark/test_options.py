@@ -447,3 +447,12 @@ def test_a_star_stands_for_any_part_of_a_name(pattern: str, meant: list[str], no
 def test_what_stars_are_replaced_by_is_meant(parts: list[str], data: st.DataObject) -> None:
     name = parts[0] + "".join(data.draw(st.text("AB", max_size=3)) + part for part in parts[1:])
     assert stream_matches(name, ["*".join(parts)])
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_whatever_an_option_is_the_error_is_about_its_use(name: str) -> None:
+    for text in ("a\ud800", "a\0b", "{" * 100_000, "9" * 5000, "nats://[::1", "0001-01-01T00:00+23:59", "\n"):
+        try:
+            parse_options({"user": "me", name: text})
+        except UsageError:
+            pass
