@@ -260,7 +260,7 @@ def test_compressed_lines_are_read_if_the_file_says_so(
     packed = gzip.compress(b"a line") if encoding == "gzip" else pa.compress(b"a line", "zstd", asbytes=True)
     bomb = bytes((1 << 20) + 1)
     bomb = gzip.compress(bomb) if encoding == "gzip" else pa.compress(bomb, "zstd", asbytes=True)
-    lines, headers = [packed, b"not packed", bomb, packed[:-4]], {"Content-Encoding": encoding}
+    lines, headers = [packed, b"not packed", bomb, packed[:-4]], {"Content-Encoding": encoding.upper()}
     source = "\ncompressed = true"
     rows = parsed(session, tmp_path, 'format = "raw"', lines, source=source, headers=headers)
     assert [row._reason for row in rows] == [None, *["invalid compressed data"] * 3]
