@@ -211,6 +211,28 @@ async def test_a_message_that_is_lost_right_after_a_recovery_is_published_again(
     assert stream.data == [b"1", b"1", b"2", b"2"]
 
 
+@pytest.mark.parametrize("refused", [True, False])
+async def test_the_question_whether_it_is_stored_is_repeated_too(
+    scripted: tuple[ScriptedStream, JetStream], refused: bool
+) -> None:
+    stream, js = scripted
+    async with js.publisher(timeout=30.0, ack_timeout=0.2) as pub:
+        future = pub.publish("orders.new", b"1", expected_last_sequence=0)
+        await came(stream, 1)
+        stream.lose()
+        await came(stream, 2)
+        stream.refuse(err_code=10071, text="wrong last sequence: 1")
+        await came(stream, 3)
+        if refused:
+            stream.nobody()
+        else:
+            stream.lose()
+        await came(stream, 4)
+        stream.acknowledge()
+        await future
+    assert stream.data == [b"1", b"1", b"", b""]
+
+
 async def test_a_message_fails_after_its_timeout_and_the_hint_has_its_id(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:

@@ -386,7 +386,8 @@ class InFlight(Receiver):
             probe = window.take(self._loop.time())
             self._write_soon(probe.frame)
             await self.until(lambda: not window.sent)
-            if self._answered and self._connected:
+            # It may be answered and still be tried again, as a question.
+            if self._answered and self._connected and not window.retry:
                 break
             if self._obstacle is None:
                 continue  # No answer at all, or the connection broke.
