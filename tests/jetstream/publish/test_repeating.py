@@ -233,6 +233,24 @@ async def test_the_question_whether_it_is_stored_is_repeated_too(
     assert stream.data == [b"1", b"1", b"", b""]
 
 
+async def test_a_late_refusal_of_an_earlier_attempt_is_not_the_answer_to_the_question(
+    scripted: tuple[ScriptedStream, JetStream],
+) -> None:
+    stream, js = scripted
+    async with js.publisher(timeout=30.0, ack_timeout=0.2) as pub:
+        future = pub.publish("orders.new", b"1", expected_last_sequence=0)
+        await came(stream, 3)
+        _, late, last = stream.unanswered[:3]  # The first was stored, and its acknowledgement lost.
+        stream.unanswered = [last]
+        stream.refuse(err_code=10071, text="wrong last sequence: 1")
+        await eventually(lambda: b"" in stream.data, "the question")
+        stream.unanswered.insert(0, late)
+        stream.refuse(1, err_code=10071, text="wrong last sequence: 1")
+        stream.on_message = lambda _: stream.acknowledge()
+        stream.acknowledge()
+        await future
+
+
 async def test_a_message_fails_after_its_timeout_and_the_hint_has_its_id(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:

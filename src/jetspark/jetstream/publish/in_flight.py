@@ -312,7 +312,7 @@ class InFlight(Receiver):
     # --- outcomes
 
     def _refused(self, message: Message, error: errors.Error) -> bool:
-        """Handle a refusal. True if the message was sent again, as a question."""
+        """Handle a refusal. True if the message is still in flight, as a question."""
         if is_temporary_refusal(error):
             self._obstacle = error
             self.window.retry.append(message)
@@ -323,7 +323,9 @@ class InFlight(Receiver):
             message.refusal = error.with_traceback(None)  # A traceback would refer to the message.
             self._ask_whether_stored(message)
             return True
-        if message.refusal is not None and isinstance(error, errors.WrongLastMsgId):
+        if message.refusal is not None and isinstance(error, errors.WrongLastSequence):
+            if not isinstance(error, errors.WrongLastMsgId):
+                return True  # An earlier attempt was refused late: the answer to the question is yet to come.
             error = message.refusal
         self._fail(message, error)
         return False
