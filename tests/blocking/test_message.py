@@ -140,10 +140,15 @@ def test_wrong_arguments_are_refused(consumer: blocking.Consumer) -> None:
 
 
 def test_a_message_without_a_consumer_cannot_be_acknowledged(nc: blocking.Connection, subject: str) -> None:
-    subscription = nc.subscribe(subject)
-    nc.publish(subject, b"")
-    plain = subscription.next()
-    message = blocking.JetStreamMsg(plain._frame, plain._bridge, False)
-    for acknowledge in (message.ack, message.nak, message.ack_sync):
+    subscription = nc.subscribe(f"{subject}.>")
+    for reply in ("", f"{subject}.elsewhere"):
+        nc.publish(f"{subject}.x", b"", reply=reply)
+        plain = subscription.next()
+        message = blocking.JetStreamMsg(plain._frame, plain._bridge, False)
+        for acknowledge in (message.ack, message.nak, message.ack_sync):
+            with pytest.raises(NotJetStreamMessage):
+                acknowledge()
         with pytest.raises(NotJetStreamMessage):
-            acknowledge()
+            blocking.ack_all([message])
+    nc.flush()
+    assert subscription.pending_msgs == 0

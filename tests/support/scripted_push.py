@@ -2,8 +2,8 @@
 
     async with ScriptedPush() as server, connect(server.url) as nc:
         subscription = await nc.jetstream().subscribe("s", durable="D")
-        server.send(server.message(b"one"), server.flow_control("fc.1"), server.message(b"two"))
-        assert await server.answered() == "fc.1"
+        server.send(server.message(b"one"), server.flow_control("$JS.FC.1"), server.message(b"two"))
+        assert await server.answered() == "$JS.FC.1"
 
 One `send` is one write, and so arrives in one read if it is small.
 """
@@ -49,7 +49,7 @@ class ScriptedPush(ScriptedServer):
         self.on("$JS.API.CONSUMER.INFO.*.*", self._info)
         self.on("$JS.API.CONSUMER.DELETE.*.*", self._delete)
         self.on("$JS.ACK.>", lambda _, frame: self.acks.put_nowait((frame.subject.decode(), frame.data)))
-        self.on("fc.>", lambda _, frame: self.answers.put_nowait(frame.subject.decode()))
+        self.on("$JS.FC.>", lambda _, frame: self.answers.put_nowait(frame.subject.decode()))
 
     @property
     def peer_now(self) -> Peer:

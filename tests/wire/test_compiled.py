@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import jetspark.wire
 from jetspark.arrow import record_batch, with_headers_as_columns
-from jetspark.errors import RemoteProtocolError, UsageError
+from jetspark.errors import NotJetStreamMessage, RemoteProtocolError, UsageError
+from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.requests import parse_pub_ack
 from jetspark.wire import bulk, compiled, encode, frames, parser, queue
 from jetspark.wire.headers import Headers
@@ -297,6 +298,38 @@ def test_many_messages_are_asked_as_in_python(
     assert [frame.size for frame in lazy] == [frame.size for frame in plain]
     assert compiled.replies_start_with(lazy, prefix) == bulk.replies_start_with(plain, prefix)
     assert compiled.acks(lazy, kind) == bulk.acks(plain, kind)
+
+
+reply_parts = st.lists(
+    st.sampled_from([b"$JS", b"ACK", b"S", b"C", b"1", b"12345678901234567890", b"/", b"", b"x"]),
+    max_size=13,
+).map(b".".join)
+replies = st.one_of(
+    reply_parts,
+    st.tuples(
+        st.sampled_from(
+            [b"$JS.ACK.S.C", b"$JS.ACK.d.h.S.C", b"$JS.ACK.S.C.S.C", b"$JS.ACK.S.D", b"$JS.ACK.S"]
+        ),
+        st.lists(st.sampled_from([b"1", b"0", b"98765", b"1" * 40]), min_size=4, max_size=8),
+    ).map(lambda parts: b".".join([parts[0], *parts[1]])),
+)
+
+
+@many
+@given(st.lists(replies, max_size=3), st.sampled_from([b"", b"S.C", b"S.CC", b"1.1"]))
+def test_acknowledgement_subjects_are_recognised_as_in_python(listed: list[bytes], names: bytes) -> None:
+    lazy: Any = [compiled.MsgFrame(b"1", b"a", reply, b"", b"") for reply in listed]
+    plain: Any = [frames.MsgFrame(b"1", b"a", reply, b"", b"") for reply in listed]
+    assert compiled.delivered_by(lazy, names) == bulk.delivered_by(plain, names)
+    assert compiled.acks(lazy, b"+ACK") == bulk.acks(plain, b"+ACK")
+    for reply, frame in zip(listed, plain, strict=True):
+        try:
+            metadata = parse_metadata(reply)
+        except NotJetStreamMessage:
+            assert not bulk.delivered_by([frame], names)
+        else:
+            assert bulk.delivered_by([frame], b"")
+            assert bulk.delivered_by([frame], f"{metadata.stream}.{metadata.consumer}".encode())
 
 
 ack_parts = st.sampled_from(

@@ -47,10 +47,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
     def ack(self) -> None:
         if not self._settled:
-            reply = self._frame.reply
-            if not reply:
-                parse_metadata(reply)
-            self._bridge.write(b"PUB %b 4\r\n+ACK\r\n" % reply)
+            self._bridge.write(aio.ack_frames([self._frame]))
             self._settled = True
 
     def nak(self, delay: float | None = None) -> None:
@@ -82,7 +79,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
             self._settled = True
 
     def _send(self, kind: bytes) -> None:
-        self._bridge.write(aio.ack_frame(self._frame.reply, kind))
+        self._bridge.write(aio.ack_frames([self._frame], kind))
 
     def _asynchronous(self) -> aio.JetStreamMsg:
         return aio.JetStreamMsg(self._frame, self._bridge.connection, self._settled)

@@ -114,6 +114,14 @@ class API:
             check_name(consumer, "consumer")
         return f"{self.prefix}.{endpoint.subject.format(stream=stream, consumer=consumer, subject=subject)}"
 
+    def names_in_replies(self, stream: str, consumer: str) -> bytes:
+        """What messages of a consumer have in their replies, as `ORDERS.worker`; empty if that is not known.
+
+        Behind a prefix of the user's own are imports, which may give other names to what they pass on.
+        """
+        known = self.domain is not None or self.prefix == DEFAULT_PREFIX
+        return f"{stream}.{consumer}".encode() if known else b""
+
     async def call(
         self,
         endpoint: Endpoint,

@@ -7,6 +7,7 @@ without an object per field.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,6 +21,7 @@ __all__ = [
     "any_status",
     "arrow_columns",
     "by_subscription",
+    "delivered_by",
     "header_column",
     "pub_acks",
     "replies_start_with",
@@ -78,10 +80,36 @@ def replies_start_with(frames: list[MsgFrame], prefix: bytes) -> bool:
     return all(frame.reply.startswith(prefix) for frame in frames)
 
 
+def delivered_by(frames: list[MsgFrame], names: bytes) -> bool:
+    """Whether all of them can be acknowledged: by their replies, a consumer delivered them.
+
+    `names` are those of its stream and of itself, as `ORDERS.worker`; empty for any consumer. No status is
+    delivered so: it has no reply.
+    """
+    find = _ack_subject(names).fullmatch
+    for frame in frames:
+        match = find(frame.reply)
+        # Five numbers of 64 bits, with a dot before each, are not longer.
+        if match is None or len(match[match.lastindex or 0]) > 105:
+            return False
+    return True
+
+
 def acks(frames: list[MsgFrame], kind: bytes) -> bytes:
-    """The acknowledgements of all of them, to be written at once; those without a reply are left out."""
-    return b"".join(
-        [b"PUB %b %d\r\n%b\r\n" % (frame.reply, len(kind), kind) for frame in frames if frame.reply]
+    """The acknowledgements of all of them, to be written at once; empty when one has no such reply."""
+    if not replies_start_with(frames, b"$JS.ACK."):
+        return b""
+    return b"".join([b"PUB %b %d\r\n%b\r\n" % (frame.reply, len(kind), kind) for frame in frames])
+
+
+@lru_cache(maxsize=256)
+def _ack_subject(names: bytes) -> re.Pattern[bytes]:
+    """Matches the acknowledgement subjects of a consumer: version 1 has 9 tokens, version 2 at least 11."""
+    consumer = re.escape(names) or rb"[^.]*\.[^.]*"
+    numbers = rb"((?:\.[0-9]+){5})"
+    return re.compile(
+        rb"\$JS\.ACK\.(?:%b%b|[^.]*\.[^.]*\.%b%b(?:\..*)?)" % (consumer, numbers, consumer, numbers),
+        re.DOTALL,
     )
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "any_status",
     "arrow_columns",
     "by_subscription",
+    "delivered_by",
     "header_column",
     "hpub",
     "hpub_numbered",
@@ -548,7 +549,7 @@ cdef class FrameQueue:
 
     def ack(self, MsgFrame frame not None):
         """Queue the acknowledgement of a message and return the size; 0 if it is not queued."""
-        if frame.reply_size < 8 or memcmp(frame.at(frame.reply_at), b"$JS.ACK.", 8) != 0:
+        if not _is_for_ack(frame):
             return 0
         cdef Py_ssize_t length = 4 + frame.reply_size + 10
         cdef Py_ssize_t size = self.size + length
@@ -632,28 +633,99 @@ def replies_start_with(list frames not None, bytes prefix not None):
     return True
 
 
+cdef inline bint _is_for_ack(MsgFrame frame) noexcept:
+    return frame.reply_size >= 8 and memcmp(frame.at(frame.reply_at), "$JS.ACK.", 8) == 0
+
+
+cdef inline const char* _after_names(
+    const char* at, const char* end, const char* names, Py_ssize_t size
+) noexcept:
+    """The dot after these names, or, without any, after two tokens; NULL if something else is there."""
+    if size:
+        return at + size if end - at > size and memcmp(at, names, size) == 0 else NULL
+    at = <const char*>memchr(at, c".", end - at)
+    return <const char*>memchr(at + 1, c".", end - at - 1) if at != NULL else NULL
+
+
+cdef inline bint _are_numbers(const unsigned char* text, Py_ssize_t size) noexcept:
+    """Whether it is five numbers with a dot before each. Without branches, so that C compares many at once."""
+    cdef Py_ssize_t at
+    cdef unsigned char dots = 0, wrong = 0, here, after
+    if size < 10 or size > 105 or text[0] != c"." or text[size - 1] == c".":
+        return False
+    for at in range(size - 1):
+        here, after = text[at], text[at + 1]
+        dots += <unsigned char>(here == c".")
+        wrong |= <unsigned char>((after != c".") & (<unsigned char>(after - c"0") > 9))
+        wrong |= <unsigned char>((here == c".") & (after == c"."))
+    return dots == 5 and not wrong
+
+
+cdef inline const char* _after_numbers(const char* at, const char* end) noexcept:
+    """What follows five numbers with a dot before each; NULL if something else is there."""
+    cdef const char* start = at
+    cdef int number
+    for number in range(5):
+        if at >= end or at[0] != c".":
+            return NULL
+        at += 1
+        while at < end and c"0" <= at[0] <= c"9":
+            at += 1
+    return at if _are_numbers(<const unsigned char*>start, at - start) else NULL
+
+
+cdef inline bint _is_ack_subject(MsgFrame frame, const char* names, Py_ssize_t size) noexcept:
+    """Whether its reply is an acknowledgement subject of this consumer: 9 tokens, or at least 11."""
+    cdef const char* at = frame.at(frame.reply_at)
+    cdef const char* end = at + frame.reply_size
+    cdef const char* after
+    if not _is_for_ack(frame):
+        return False
+    at += 8
+    after = _after_names(at, end, names, size)
+    if after != NULL and _are_numbers(<const unsigned char*>after, end - after):
+        return True
+    at = _after_names(at, end, NULL, 0)
+    if at == NULL:
+        return False
+    after = _after_names(at + 1, end, names, size)
+    if after != NULL:
+        after = _after_numbers(after, end)
+    return after != NULL and (after == end or after[0] == c".")
+
+
+def delivered_by(list frames not None, bytes names not None):
+    """Whether all of them can be acknowledged: by their replies, a consumer delivered them."""
+    cdef Py_ssize_t at, size = PyBytes_GET_SIZE(names)
+    cdef const char* text = PyBytes_AS_STRING(names)
+    for at in range(PyList_GET_SIZE(frames)):
+        if not _is_ack_subject(<MsgFrame?>PyList_GET_ITEM(frames, at), text, size):
+            return False
+    return True
+
+
 def acks(list frames not None, bytes kind not None):
-    """The acknowledgements of all of them, to be written at once; those without a reply are left out."""
+    """The acknowledgements of all of them, to be written at once; empty when one has no such reply."""
     cdef Py_ssize_t at, size = 0, kind_size = PyBytes_GET_SIZE(kind)
     cdef char[20] number
     cdef int digits = _digits(number, kind_size)
     cdef MsgFrame frame
     for at in range(PyList_GET_SIZE(frames)):
         frame = <MsgFrame?>PyList_GET_ITEM(frames, at)
-        if frame.reply_size:
-            size += 4 + frame.reply_size + 1 + digits + 2 + kind_size + 2
+        if not _is_for_ack(frame):
+            return b""
+        size += 4 + frame.reply_size + 1 + digits + 2 + kind_size + 2
     cdef bytes written = PyBytes_FromStringAndSize(NULL, size)
     cdef char* to = PyBytes_AS_STRING(written)
     for at in range(PyList_GET_SIZE(frames)):
         frame = <MsgFrame>PyList_GET_ITEM(frames, at)
-        if frame.reply_size:
-            to = _put(to, "PUB ", 4)
-            to = _put(to, frame.at(frame.reply_at), frame.reply_size)
-            to = _put(to, " ", 1)
-            to = _put(to, number + 20 - digits, digits)
-            to = _put(to, "\r\n", 2)
-            to = _put_bytes(to, kind)
-            to = _put(to, "\r\n", 2)
+        to = _put(to, "PUB ", 4)
+        to = _put(to, frame.at(frame.reply_at), frame.reply_size)
+        to = _put(to, " ", 1)
+        to = _put(to, number + 20 - digits, digits)
+        to = _put(to, "\r\n", 2)
+        to = _put_bytes(to, kind)
+        to = _put(to, "\r\n", 2)
     return written
 
 

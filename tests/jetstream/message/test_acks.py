@@ -18,8 +18,9 @@ from jetspark import (
 )
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.message.delivered import JetStreamMsg, give_back
 from jetspark.jetstream.model.info import ConsumerInfo
+from jetspark.wire import MsgFrame
 from tests.support.consuming import ACK, LONG, Lossy, listeners, make_consumer, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
@@ -350,6 +351,25 @@ async def test_acknowledgements_are_kept_while_the_connection_is_down(js: JetStr
         batch.ack()
         proxy.accept()
         assert (await settled_info(consumer, ack_pending=0)).ack_floor.stream_seq == 10
+
+
+@pytest.mark.parametrize("reply", [b"", b"orders.cancel", b"$JS.ACKS.S.C.1.1.1.1.0"])
+async def test_nothing_but_acknowledgement_subjects_is_published_to(nc: Connection, reply: bytes) -> None:
+    """Whoever knows an inbox can send a message with any reply: an acknowledgement would go there."""
+    published = await nc.subscribe(">")
+    forged = MsgFrame(b"1", b"orders.new", reply, b"", b"forged")
+    for word in ("ack", "nak", "term", "in_progress"):
+        with pytest.raises(NotJetStreamMessage):
+            getattr(JetStreamMsg(forged, nc, False), word)()
+    for word in ("ack_sync", "ack_next"):
+        with pytest.raises(NotJetStreamMessage):
+            await getattr(JetStreamMsg(forged, nc, False), word)()
+    with pytest.raises(NotJetStreamMessage):
+        ack_all([JetStreamMsg(forged, nc, False)])
+    give_back(nc, "explicit", [forged])
+    await nc.flush()
+    assert published.pending_msgs == 0
+    await published.unsubscribe()
 
 
 async def test_what_no_consumer_delivered_cannot_be_acknowledged(js: JetStream, nc: Connection) -> None:

@@ -194,7 +194,7 @@ async def test_statuses_never_reach_the_user(server: ScriptedPush, js: JetStream
         server.message(b"one"),
         server.status("404 No Messages"),
         server.status("408 Request Timeout"),
-        server.flow_control("fc.1"),
+        server.flow_control("$JS.FC.1"),
         server.message(b"two"),
         server.heartbeat(2),
     )
@@ -282,11 +282,21 @@ async def test_a_message_of_the_stream_may_look_like_a_status(server: ScriptedPu
     assert subscription.active
 
 
-@pytest.mark.parametrize("reply", ["", "somewhere", "$JS.ACK.not.enough", "$JS.ACK.S.C.1.x.1.1.0"])
-async def test_a_message_that_is_not_from_jetstream_is_reported_and_dropped(
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "somewhere",
+        "$JS.ACK.not.enough",
+        "$JS.ACK.S.C.1.x.1.1.0",
+        "$JS.ACK.S.OTHER.1.1.1.1.0",
+        "$JS.ACK.OTHER.C.1.1.1.1.0",
+    ],
+)
+async def test_a_message_that_the_consumer_did_not_send_is_reported_and_dropped(
     server: ScriptedPush, js: JetStream, watch: Watch, reply: str
 ) -> None:
-    subscription = await js.subscribe("s.>")
+    subscription = await js.subscribe("s.>", durable="C")
     server.send(server.message(b"stranger", reply=reply), server.message(b"one", sequence=1))
     assert (await subscription.next(LONG)).data == b"one"
     assert isinstance(await watch.until(Event.ERROR), NotJetStreamMessage)
@@ -304,7 +314,7 @@ async def test_a_message_that_is_not_from_jetstream_is_reported_and_dropped(
 async def test_both_formats_of_acknowledgement_subjects_are_understood(
     server: ScriptedPush, js: JetStream, reply: str
 ) -> None:
-    subscription = await js.subscribe("s.>")
+    subscription = await js.subscribe("s.>", durable="C")
     server.send(server.message(b"one", reply=reply))
     message = await subscription.next(LONG)
     metadata = message.metadata
@@ -317,9 +327,23 @@ async def test_both_formats_of_acknowledgement_subjects_are_understood(
 # --- flow control
 
 
+async def test_nothing_is_answered_but_flow_control_subjects(server: ScriptedPush, js: JetStream) -> None:
+    """Whoever knows the deliver subject could make us publish to any subject that we may publish to."""
+    subscription = await js.subscribe("s.>")
+    server.send(
+        server.flow_control("orders.cancel"),
+        server.heartbeat(0, stalled="orders.cancel"),
+        server.flow_control("$JS.FC.1"),
+        server.message(b"one"),
+    )
+    await subscription.next(LONG)
+    assert await server.answered() == "$JS.FC.1"
+    assert not [frame for frame in server.peer_now.all(PubFrame) if frame.subject == b"orders.cancel"]
+
+
 async def test_flow_control_waits_for_the_reader(server: ScriptedPush, js: JetStream) -> None:
     subscription = await js.subscribe("s.>")
-    server.send(server.message(b"one"), server.message(b"two"), server.flow_control("fc.1"))
+    server.send(server.message(b"one"), server.message(b"two"), server.flow_control("$JS.FC.1"))
     await eventually(lambda: subscription.pending_msgs == 2, "both messages")
     for data in (b"one", b"two"):
         assert (await subscription.next(LONG)).data == data
@@ -327,7 +351,7 @@ async def test_flow_control_waits_for_the_reader(server: ScriptedPush, js: JetSt
         assert server.answers.empty()
     with pytest.raises(Timeout):
         await subscription.next(0.01)
-    assert await server.answered() == "fc.1"
+    assert await server.answered() == "$JS.FC.1"
 
 
 async def test_a_reader_that_waits_answers_and_gets_the_next_message(
@@ -336,8 +360,8 @@ async def test_a_reader_that_waits_answers_and_gets_the_next_message(
     subscription = await js.subscribe("s.>")
     waiting = asyncio.create_task(subscription.next(LONG))
     await asyncio.sleep(0)
-    server.send(server.flow_control("fc.1"))
-    assert await server.answered() == "fc.1"
+    server.send(server.flow_control("$JS.FC.1"))
+    assert await server.answered() == "$JS.FC.1"
     assert not waiting.done()
     server.send(server.message(b"one"))
     assert (await waiting).data == b"one"
@@ -347,11 +371,11 @@ async def test_what_is_buffered_behind_flow_control_is_handed_out_by_the_same_ca
     server: ScriptedPush, js: JetStream
 ) -> None:
     subscription = await js.subscribe("s.>")
-    server.send(server.flow_control("fc.1"), server.message(b"one"))
+    server.send(server.flow_control("$JS.FC.1"), server.message(b"one"))
     await eventually(lambda: subscription.pending_msgs == 1, "the message")
     assert server.answers.empty()
     assert (await subscription.next(LONG)).data == b"one"
-    assert await server.answered() == "fc.1"
+    assert await server.answered() == "$JS.FC.1"
 
 
 async def test_flow_control_after_a_message_waits_until_its_callback_returns(
@@ -365,29 +389,29 @@ async def test_flow_control_after_a_message_waits_until_its_callback_returns(
         await let_go.wait()
 
     await js.subscribe("s.>", callback=handle)
-    server.send(server.message(b"one"), server.flow_control("fc.1"))
+    server.send(server.message(b"one"), server.flow_control("$JS.FC.1"))
     await asyncio.wait_for(began.wait(), LONG)
     await js.connection.flush()
     assert server.answers.empty()
     let_go.set()
-    assert await server.answered() == "fc.1"
+    assert await server.answered() == "$JS.FC.1"
 
 
 async def test_a_repeated_flow_control_subject_is_answered_once(server: ScriptedPush, js: JetStream) -> None:
     await js.subscribe("s.>", callback=lambda message: None)
     server.send(
-        server.flow_control("fc.1"),
-        server.heartbeat(0, stalled="fc.1"),
-        server.heartbeat(0, stalled="fc.1"),
-        server.flow_control("fc.1"),
-        server.heartbeat(0, stalled="fc.2"),
-        server.heartbeat(0, stalled="fc.2"),
-        server.flow_control("fc.3"),
+        server.flow_control("$JS.FC.1"),
+        server.heartbeat(0, stalled="$JS.FC.1"),
+        server.heartbeat(0, stalled="$JS.FC.1"),
+        server.flow_control("$JS.FC.1"),
+        server.heartbeat(0, stalled="$JS.FC.2"),
+        server.heartbeat(0, stalled="$JS.FC.2"),
+        server.flow_control("$JS.FC.3"),
     )
-    assert [await server.answered() for _ in range(3)] == ["fc.1", "fc.2", "fc.3"]
-    server.send(server.heartbeat(0, stalled="fc.3"), server.flow_control("fc.4"))
-    assert await server.answered() == "fc.4"
-    answers = [frame for frame in server.peer_now.all(PubFrame) if frame.subject.startswith(b"fc.")]
+    assert [await server.answered() for _ in range(3)] == ["$JS.FC.1", "$JS.FC.2", "$JS.FC.3"]
+    server.send(server.heartbeat(0, stalled="$JS.FC.3"), server.flow_control("$JS.FC.4"))
+    assert await server.answered() == "$JS.FC.4"
+    answers = [frame for frame in server.peer_now.all(PubFrame) if frame.subject.startswith(b"$JS.FC.")]
     assert all((frame.data, frame.reply) == (b"", b"") for frame in answers)
 
 
@@ -395,22 +419,22 @@ async def test_a_stalled_consumer_is_answered_when_the_reader_is_there(
     server: ScriptedPush, js: JetStream
 ) -> None:
     subscription = await js.subscribe("s.>")
-    server.send(server.message(b"one"), server.heartbeat(1, stalled="fc.1"))
+    server.send(server.message(b"one"), server.heartbeat(1, stalled="$JS.FC.1"))
     await eventually(lambda: subscription.pending_msgs == 1, "the message")
     await js.connection.flush()
     assert server.answers.empty()
     await subscription.next(LONG)
     with pytest.raises(Timeout):
         await subscription.next(0.01)
-    assert await server.answered() == "fc.1"
+    assert await server.answered() == "$JS.FC.1"
 
 
 async def test_an_invalid_stalled_header_is_reported_and_not_answered(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:
     await js.subscribe("s.>", callback=lambda message: None)
-    server.send(server.heartbeat(0, stalled="fc.1 fc.2"), server.flow_control("fc.3"))
-    assert await server.answered() == "fc.3"
+    server.send(server.heartbeat(0, stalled="$JS.FC.1 $JS.FC.2"), server.flow_control("$JS.FC.3"))
+    assert await server.answered() == "$JS.FC.3"
     assert "Nats-Consumer-Stalled" in str(await watch.until(Event.ERROR))
 
 
@@ -418,13 +442,13 @@ async def test_after_a_reconnect_a_stalled_consumer_is_answered_again(
     server: ScriptedPush, js: JetStream, watch: Watch
 ) -> None:
     await js.subscribe("s.>", durable="D", callback=lambda message: None)
-    server.send(server.flow_control("fc.1"))
-    assert await server.answered() == "fc.1"
+    server.send(server.flow_control("$JS.FC.1"))
+    assert await server.answered() == "$JS.FC.1"
     server.peer_now.abort()
     await watch.until(Event.RECONNECTED)
     await js.connection.flush()
-    server.send(server.heartbeat(0, stalled="fc.1"))
-    assert await server.answered() == "fc.1"
+    server.send(server.heartbeat(0, stalled="$JS.FC.1"))
+    assert await server.answered() == "$JS.FC.1"
 
 
 # --- gaps

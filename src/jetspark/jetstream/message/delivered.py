@@ -18,14 +18,13 @@ from jetspark.errors import Error, NoResponders, UsageError
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
 from jetspark.jetstream.model.consumer import AckPolicy
-from jetspark.wire import MsgFrame, acks, replies_start_with
+from jetspark.wire import MsgFrame, acks
 from jetspark.wire.subjects import check_text
 
 __all__ = [
     "Batch",
     "JetStreamMsg",
     "ack_all",
-    "ack_frame",
     "ack_frames",
     "give_back",
     "nak_body",
@@ -119,7 +118,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         return written
 
     def _send(self, kind: bytes) -> Awaitable[None]:
-        return self._connection.write(ack_frame(self._frame.reply, kind))
+        return self._connection.write(ack_frames([self._frame], kind))
 
     def _reply_to_ack(self) -> str:
         parse_metadata(self._frame.reply)
@@ -145,26 +144,23 @@ def term_body(reason: str) -> bytes:
     return TERM + b" " + encoded
 
 
-def ack_frame(reply: bytes, kind: bytes) -> bytes:
-    """An acknowledgement to write. Raises `NotJetStreamMessage`."""
-    if not reply.startswith(b"$JS.ACK."):
-        parse_metadata(reply)
-    return b"PUB %b %d\r\n%b\r\n" % (reply, len(kind), kind)
+def ack_frames(frames: list[MsgFrame], kind: bytes = ACK) -> bytes:
+    """The acknowledgements of messages, to be written at once. Raises `NotJetStreamMessage`.
 
-
-def ack_frames(frames: list[MsgFrame]) -> bytes:
-    """The acknowledgements of many messages, to be written at once. Raises `NotJetStreamMessage`."""
-    if not replies_start_with(frames, b"$JS.ACK."):
+    Whoever knows an inbox can send messages to it, with any reply: only acknowledgement subjects are used.
+    """
+    written = acks(frames, kind)
+    if not written:
         for frame in frames:
             parse_metadata(frame.reply)
-    return acks(frames, ACK)
+    return written
 
 
 def give_back(connection: Connection, ack_policy: AckPolicy | str, frames: list[MsgFrame]) -> None:
     """Return unhandled messages to the server, if the policy allows a nak for single messages."""
     if frames and ack_policy == AckPolicy.EXPLICIT:
         with suppress(Error):  # Closed, or the outbox is full: they are delivered again after `ack_wait`.
-            connection.write(acks(frames, NAK))
+            connection.write(ack_frames(frames, NAK))
 
 
 def _nothing_pulls(

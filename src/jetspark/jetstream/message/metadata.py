@@ -11,8 +11,8 @@ from jetspark.errors import NotJetStreamMessage
 __all__ = ["Metadata", "SequencePair", "parse_metadata"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: What a number of 64 bits has at most.
-_DIGITS = 20
+#: What five numbers of 64 bits have at most.
+_DIGITS = 100
 
 
 class SequencePair(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +63,8 @@ def parse_metadata(reply: bytes) -> Metadata:
         raise _refused(reply)
     stream, consumer, *numbers = fields
     # All at once: this runs for every message that an ordered consumer or an export looks at.
-    if not (all(numbers) and b"".join(numbers).isdigit() and max(map(len, numbers)) <= _DIGITS):
+    digits = b"".join(numbers)
+    if not (all(numbers) and digits.isdigit() and len(digits) <= _DIGITS):
         raise _refused(reply)
     delivered, stream_sequence, consumer_sequence, timestamp, pending = map(int, numbers)
     return Metadata(

@@ -14,9 +14,10 @@ from typing import Final
 
 from jetspark.core.connection import Connection
 from jetspark.core.subscription import Subscription
-from jetspark.errors import Error, MessageGap, NotJetStreamMessage, RemoteProtocolError, Timeout, UsageError
+from jetspark.errors import Error, MessageGap, RemoteProtocolError, Timeout, UsageError
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.jetstream.message.foreign import Foreign
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.status import OnConsume, Status, classify
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
@@ -25,13 +26,14 @@ from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
 from jetspark.jetstream.push.options import PushOptions
-from jetspark.wire import MsgFrame, any_status, pub, replies_start_with, total_size
+from jetspark.wire import MsgFrame, delivered_by, pub, total_size
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_subject
 
 __all__ = ["PushReader"]
 
 _ACK: Final = b"$JS.ACK."
+_FLOW_CONTROL: Final = b"$JS.FC."
 #: Messages after which a callback that never awaits yields to the event loop.
 _YIELD_EVERY: Final = 256
 #: Errors of the server that wait for the reader; more are left out.
@@ -61,6 +63,9 @@ class PushReader(Subscription):
         self.notify = Reporter(connection, options.on_error).notify
         self._loop = asyncio.get_running_loop()
         self._flow = FlowControl()
+        # Stream and consumer in the replies of its messages; empty while they are not known.
+        self._names = b""
+        self._foreign = Foreign(self.notify)
         # Errors of the server, each with the number of messages before it.
         self._errors: deque[tuple[int, Error]] = deque()
         # A new consumer counts its deliveries from 1.
@@ -197,47 +202,30 @@ class PushReader(Subscription):
         """Queue messages in order, and act on the statuses between them."""
         if self._heartbeat is not None:
             self._heartbeat.heard()
-        if not any_status(frames):
-            self._queue(frames)
+        if delivered_by(frames, self._names):
+            self._accept(frames)
             return
         run: list[MsgFrame] = []
+        foreign = 0
         for frame in frames:
-            if _is_status(frame):
-                self._queue(run)
+            if delivered_by([frame], self._names):
+                run.append(frame)
+            elif _is_status(frame):
+                self._accept(run)
                 run = []
                 self._on_status_frame(frame)
             else:
-                run.append(frame)
-        self._queue(run)
-
-    def _queue(self, frames: list[MsgFrame]) -> None:
-        if not frames:
-            return
-        if not replies_start_with(frames, _ACK):
-            frames = self._of_jetstream(frames)
-        try:
-            self._accept(frames)
-        except NotJetStreamMessage:
-            self._accept(self._of_jetstream(frames))
+                foreign += 1
+        self._accept(run)
+        if foreign:
+            self._foreign.drop(foreign, f"on {self.subject!r} that {self._name} did not send")
 
     def _accept(self, frames: list[MsgFrame]) -> None:
-        if frames and not self._config.deliver_group:
+        if not frames:
+            return
+        if not self._config.deliver_group:
             self._count(frames)
         super().deliver(frames)
-
-    def _of_jetstream(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        kept: list[MsgFrame] = []
-        strange: list[MsgFrame] = []
-        for frame in frames:
-            (kept if _is_acknowledgeable(frame) else strange).append(frame)
-        subject = strange[0].subject.decode("utf-8", "replace")
-        self.notify(
-            NotJetStreamMessage(
-                f"{len(strange)} messages on {subject!r} did not come from {self._name} and were dropped",
-                hint="Another client publishes to the deliver subject of the consumer",
-            )
-        )
-        return kept
 
     def _count(self, frames: list[MsgFrame]) -> None:
         first, last = parse_metadata(frames[0].reply).sequence, parse_metadata(frames[-1].reply).sequence
@@ -270,7 +258,8 @@ class PushReader(Subscription):
                 asked = check_subject(status.stalled, "Nats-Consumer-Stalled")
             except UsageError as error:
                 self.notify(error)
-        if asked:
+        # Whoever knows the deliver subject can ask for an answer to any subject.
+        if asked.startswith(_FLOW_CONTROL):
             self._flow.asked(asked, self._received - self._dropped)
             self._arrived.wake()
         if status.last_consumer is not None and not self._config.deliver_group:
@@ -311,11 +300,3 @@ class PushReader(Subscription):
 def _is_status(frame: MsgFrame) -> bool:
     """Whether it is a status. Messages of a stream can be acknowledged, whatever their headers say."""
     return not frame.data and has_status(frame.header) and not frame.reply.startswith(_ACK)
-
-
-def _is_acknowledgeable(frame: MsgFrame) -> bool:
-    try:
-        parse_metadata(frame.reply)
-    except NotJetStreamMessage:
-        return False
-    return True
