@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from jetspark import ConsumerConfig, ConsumerDeleted, StreamNotFound, UsageError, blocking
+from jetspark.jetstream.manage import presence
 from tests.blocking.support import delete_when_pulled, fill
 
 
@@ -67,6 +68,20 @@ def test_fetch_raises_what_ends_it(consumer: blocking.Consumer) -> None:
     delete_when_pulled(consumer)
     with pytest.raises(ConsumerDeleted):
         consumer.fetch(1, expires=30)
+
+
+def test_what_was_deleted_while_nobody_pulled_is_a_clear_end(
+    consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "_PATIENCE", 0.1)
+    monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)
+    consumer.delete()
+    with pytest.raises(ConsumerDeleted):
+        consumer.fetch(1, expires=30)
+    with consumer.messages() as messages, pytest.raises(ConsumerDeleted):
+        next(messages)
+    with pytest.raises(ConsumerDeleted):
+        consumer.consume(lambda message: None).wait_closed()
 
 
 def test_an_ordered_consumer_reads_everything_in_order(

@@ -21,6 +21,7 @@ from jetspark import (
 )
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.manage import presence
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.server import Cluster, Server
 from tests.support.consuming import (
@@ -93,6 +94,12 @@ async def consuming(consumer: Consumer, ledger: Ledger, how: str, **options: Any
             yield
     assert not listeners(nc)  # type: ignore[arg-type]
     await eventually(lambda: tasks() <= before, "all tasks to end", None, asyncio.all_tasks())
+
+
+async def read_all(consumer: Consumer) -> None:
+    async with consumer.messages() as messages:
+        async for _ in messages:
+            pass
 
 
 def tasks() -> set[Any]:
@@ -324,6 +331,36 @@ async def test_one_that_was_deleted_while_nobody_looked_is_reported_until_it_is_
             assert sequences([await anext(messages) for _ in range(3)]) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("how", ["messages", "consume"])
+async def test_one_that_was_not_used_for_too_long_is_a_clear_end(
+    js: JetStream, proxy: TCPProxy, watch: Watch, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "_PATIENCE", 0.1)
+    monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)
+    stream = await make_stream(js)  # It would stay while messages are not acknowledged.
+
+    async def gone() -> bool:
+        return [name async for name in stream.consumer_names()] == []
+
+    async with asyncio.timeout(LONG), connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
+        consumer = await nc.jetstream(timeout=30).create_consumer(
+            "ORDERS", ConsumerConfig(name="worker", inactive_threshold=0.1)
+        )
+        if how == "consume":
+            ended = (await consumer.consume(lambda message: None)).wait_closed()
+        else:
+            ended = read_all(consumer)
+        reading = asyncio.create_task(ended)
+        await eventually(lambda: bool(listeners(nc)), "the pull")
+        proxy.refuse()
+        proxy.cut()
+        await watch.until(Event.DISCONNECTED)
+        await until(gone, "the end of the consumer")
+        proxy.accept()
+        with pytest.raises(ConsumerDeleted, match="inactive_threshold"):
+            await reading
+
+
 # --- clusters
 
 
@@ -371,6 +408,44 @@ async def test_leaders_that_step_down_cost_no_message(cluster: Cluster, ledger: 
     assert all(isinstance(error, LeadershipChanged | NoResponders | MissedHeartbeat) for error in failures), (
         failures
     )
+
+
+@pytest.mark.parametrize("how", ["next", "classic"])
+async def test_a_consumer_whose_leader_steps_down_stalls_no_fetch(
+    cluster: Cluster, ledger: Ledger, how: str
+) -> None:
+    """A request may get lost in the election without a word: it must not be waited for until it expires."""
+    async with asyncio.timeout(60), Traffic(cluster.url, ledger, replicas=3) as traffic:
+        js = traffic.connection.jetstream(timeout=30)
+        consumer = await js.create_consumer("EVENTS", ConsumerConfig(durable_name="worker", ack_wait=2))
+        subscription = await js.pull_subscribe(stream="EVENTS", consumer="worker")
+        waits = 3600
+
+        async def read() -> None:
+            while True:
+                try:
+                    if how == "classic":
+                        batch = await subscription.fetch(1, waits)
+                    else:
+                        batch = await consumer.fetch(1, expires=waits)
+                except (LeadershipChanged, NoResponders):
+                    await asyncio.sleep(0.01)
+                    continue
+                for message in batch:
+                    ledger.read(message.data)
+                await batch.ack()
+
+        reading = asyncio.create_task(read())
+        await traffic.flowing()
+        for _ in range(ROUNDS):
+            await leaders(consumer, traffic)
+            await js.stepdown_consumer_leader("EVENTS", "worker")
+            await traffic.flowing()
+        await traffic.stop()
+        reading.cancel()
+        await asyncio.wait([reading])
+        await subscription.unsubscribe()
+    ledger.verify(unique=False, ordered=False)
 
 
 @pytest.mark.parametrize("how", ["messages", "consume"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 import jetspark
 from jetspark import Connection
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.manage import presence
 from jetspark.server import Server
 from tests.support.consuming import listeners
 from tests.support.publishing import ScriptedStream
@@ -47,3 +49,10 @@ async def scripted() -> AsyncIterator[tuple[ScriptedStream, JetStream]]:
         stream = ScriptedStream(server)
         async with await jetspark.connect(server.url) as connection:
             yield stream, JetStream(connection)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that the server does not know is gone: not only after seconds."""
+    monkeypatch.setattr(presence, "_PATIENCE", 0.1)
+    monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)

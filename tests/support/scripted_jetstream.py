@@ -68,15 +68,20 @@ class Pull:
         status: str = "",
         sequence: int | None = None,
         consumer_sequence: int | None = None,
+        ack: str | None = None,
     ) -> bytes:
-        """Return the next message of the stream; also the next delivery of the consumer, unless given."""
+        """Return the next message of the stream; also the next delivery of the consumer, unless given.
+
+        `ack` is the reply subject of a message that another client sends.
+        """
         sequence = sequence or self._server.next_sequence
         self._server.next_sequence = sequence + 1
         delivered = self._server.delivered
         consumer_sequence = consumer_sequence or delivered.get(self.consumer, 0) + 1
         delivered[self.consumer] = consumer_sequence
         numbers = f"1.{sequence}.{consumer_sequence}.1700000000000000000.0"
-        ack = f"$JS.ACK.{self._server.stream}.{self.consumer}.{numbers}"
+        if ack is None:
+            ack = f"$JS.ACK.{self._server.stream}.{self.consumer}.{numbers}"
         header = _header_block(headers, status)
         return encode.msg(self.sid, f"orders.{sequence}".encode(), ack.encode(), header, data)
 
@@ -110,6 +115,9 @@ class ScriptedJetStream(ScriptedServer):
         """The answers to the next creations: an API error, or None for no responders."""
         self.acks: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
         """Acknowledgement subjects and the bodies published to them."""
+        self.missing = False
+        """Whether the API answers that there is no consumer."""
+        self.num_waiting = 0
         self.next_sequence = 1
         self.delivered: dict[str, int] = {}
         self._pulls: asyncio.Queue[Pull] = asyncio.Queue()
@@ -158,7 +166,8 @@ class ScriptedJetStream(ScriptedServer):
     def _consumer(self, name: str, config: dict[str, Any]) -> bytes:
         zero = {"consumer_seq": 0, "stream_seq": 0}
         info = {"stream_name": self.stream, "name": name, "created": _EPOCH, "config": config}
-        return json.dumps(info | {"delivered": zero, "ack_floor": zero}).encode()
+        counts = {"delivered": zero, "ack_floor": zero, "num_waiting": self.num_waiting}
+        return json.dumps(info | counts).encode()
 
     def _create(self, peer: Peer, frame: PubFrame) -> None:
         if self.refusals:
@@ -174,7 +183,11 @@ class ScriptedJetStream(ScriptedServer):
 
     def _info(self, peer: Peer, frame: PubFrame) -> None:
         name = frame.subject.decode().rpartition(".")[2]
-        peer.answer(frame, self._consumer(name, self.config | {"name": name}))
+        if self.missing:
+            error = {"code": 404, "err_code": 10014, "description": "consumer not found"}
+            peer.answer(frame, json.dumps({"error": error}).encode())
+        else:
+            peer.answer(frame, self._consumer(name, self.config | {"name": name}))
 
     def _delete(self, peer: Peer, frame: PubFrame) -> None:
         self.deleted.put_nowait(frame.subject.decode().rpartition(".")[2])

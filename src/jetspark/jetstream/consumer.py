@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
-from jetspark.errors import ConsumerIsPush, PinIdMismatch
+from jetspark.errors import ConsumerIsPush, NoResponders, PinIdMismatch
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
 from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.manage.presence import Presence
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.model.consumer import ConsumerConfig, PriorityPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
@@ -32,6 +34,7 @@ class Consumer:
         self._api = api
         self._info = info
         self._leftover = Leftover()
+        self._presence = Presence(api, info.stream_name, info.name)
         self._pin_id: str | None = None
 
     @property
@@ -181,7 +184,7 @@ class Consumer:
             raise ConsumerIsPush(
                 f"{self.name} pushes to {self.config.deliver_subject!r}", hint="Use js.subscribe(...)"
             )
-        return PullTarget.of(self._api, self.stream_name, self.name, self.config.ack_policy)
+        return PullTarget.of(self._api, self.stream_name, self.name, self.config.ack_policy, self._presence)
 
     def _pull_buffer(self, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
         options["group"] = self._group(options.get("group"))
@@ -197,10 +200,16 @@ class Consumer:
         pinned = self.config.priority_policy == PriorityPolicy.PINNED_CLIENT
         if pinned and self._pin_id is not None:
             request = request.replace(id=self._pin_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (request.expires or timeout or 0.0)
         try:
             batch = await Fetch(self._target(), request, leftover=self._leftover).run(timeout)
         except PinIdMismatch:
             self._pin_id = None
+            raise
+        except NoResponders:
+            if (deleted := await self._presence.deletion(deadline - loop.time())) is not None:
+                raise deleted from deleted.__cause__
             raise
         if isinstance(batch.error, PinIdMismatch):
             self._pin_id = None

@@ -27,7 +27,7 @@ from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.ordered import chain
 from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.ordered.pull import OrderedConsumer
-from jetspark.jetstream.pull import buffer
+from jetspark.jetstream.pull import back_off
 from jetspark.jetstream.pull.iterate import Messages
 from tests.support.scripted_jetstream import Pull, ScriptedJetStream, soon
 from tests.support.watch import eventually
@@ -84,7 +84,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
     monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.02)
     monkeypatch.setattr(ordered, "_RETRY_WAIT", 0.01)
-    monkeypatch.setattr(buffer, "_FIRST_BACK_OFF", 0.01)
+    monkeypatch.setattr(back_off, "_FIRST", 0.01)
 
 
 @pytest.fixture

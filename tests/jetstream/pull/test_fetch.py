@@ -15,12 +15,10 @@ from jetspark import (
     ConsumerDeleted,
     ConsumerIsPush,
     ExceededLimit,
-    NoResponders,
     UsageError,
     connect,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.pull.request import size_of
 from tests.support.consuming import (
     LONG,
     PULL,
@@ -104,7 +102,7 @@ async def test_it_never_brings_more_bytes_than_asked_for(js: JetStream) -> None:
     seen: list[int] = []
     while len(seen) < 50:
         batch = await consumer.fetch(max_bytes=1000, expires=3)
-        assert 1 <= sum(size_of(message._frame) for message in batch) <= 1000
+        assert 1 <= sum(message._frame.size for message in batch) <= 1000
         seen += sequences(batch)
     assert seen == list(range(1, 51))
 
@@ -278,7 +276,7 @@ async def test_what_a_cancelled_fetch_left_counts_against_the_bytes_of_the_next(
     seen: list[int] = []
     while len(seen) < 6:
         batch = await consumer.fetch(max_bytes=700, expires=0.3)
-        assert 1 <= sum(size_of(message._frame) for message in batch) <= 700
+        assert 1 <= sum(message._frame.size for message in batch) <= 700
         seen += sequences(batch)
     assert seen == [1, 2, 3, 4, 5, 6]
 
@@ -330,12 +328,12 @@ async def test_a_stream_that_is_deleted_meanwhile_is_an_error(js: JetStream) -> 
         await fetching
 
 
-async def test_a_consumer_that_is_gone_does_not_answer(js: JetStream) -> None:
+async def test_a_consumer_that_is_gone_does_not_answer(js: JetStream, impatient: None) -> None:
     consumer = await make_consumer(js)
     await consumer.delete()
-    with pytest.raises(NoResponders):
+    with pytest.raises(ConsumerDeleted):
         await consumer.fetch(5, expires=LONG)
-    with pytest.raises(NoResponders):
+    with pytest.raises(ConsumerDeleted):
         await consumer.fetch_no_wait(5)
 
 

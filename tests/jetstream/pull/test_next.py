@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jetspark import ConsumerConfig, ConsumerIsPush, NoResponders, UsageError
+from jetspark import ConsumerConfig, ConsumerDeleted, ConsumerIsPush, UsageError
 from jetspark.jetstream.context import JetStream
 from tests.support.consuming import LONG, fill, make_consumer, make_stream, until
 
@@ -59,12 +59,12 @@ async def test_a_message_is_not_lost_to_a_timeout_around_it(js: JetStream) -> No
     assert message.metadata.num_delivered == 1
 
 
-async def test_what_fails_is_raised(js: JetStream) -> None:
+async def test_what_fails_is_raised(js: JetStream, impatient: None) -> None:
     consumer = await make_consumer(js)
     with pytest.raises(UsageError, match="expires"):
         await consumer.next(expires=0)
     await consumer.delete()
-    with pytest.raises(NoResponders):
+    with pytest.raises(ConsumerDeleted):
         await consumer.next(expires=LONG)
     pushing = await js.create_consumer(
         "ORDERS", ConsumerConfig(name="pushing", deliver_subject="deliver.here")

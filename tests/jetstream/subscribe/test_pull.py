@@ -255,11 +255,13 @@ async def test_a_consumer_that_is_deleted_during_a_fetch_is_an_error(js: JetStre
 
 
 @pytest.mark.parametrize("batch", [1, 5])
-async def test_a_consumer_that_is_gone_is_an_error(js: JetStream, batch: int, tidy: None) -> None:
+async def test_a_consumer_that_is_gone_is_an_error(
+    js: JetStream, batch: int, impatient: None, tidy: None
+) -> None:
     await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")
     await js.delete_consumer("ORDERS", "D")
-    with pytest.raises(NoResponders, match="no consumer answers"):
+    with pytest.raises(ConsumerDeleted, match="consumer D of stream ORDERS was deleted"):
         await subscription.fetch(batch)
 
 

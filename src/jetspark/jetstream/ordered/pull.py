@@ -35,7 +35,7 @@ from jetspark.jetstream.pull.request import (
     shortened,
 )
 from jetspark.jetstream.retry import Backoff
-from jetspark.wire import MsgFrame, any_status
+from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name, text_list
 
 __all__ = ["OrderedConsumer", "pull_buffer"]
@@ -262,13 +262,14 @@ class _OrderedBuffer(PullBuffer):
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Drop what old consumers send; restart the chain when something is missing."""
-        statuses: list[MsgFrame] = []
-        if any_status(frames):
-            frames, statuses = self._sort(frames)
-        accepted, whole = self._chain.accept(frames)
-        super().deliver(statuses + accepted)
-        if not whole:
+        super().deliver(frames)
+        if self._chain.state is ChainState.BROKEN:
             self._restart()
+
+    def _take_in(self, frames: list[MsgFrame]) -> None:
+        accepted, _ = self._chain.accept(frames)
+        if accepted:
+            super()._take_in(accepted)
 
     def reconnected(self) -> None:
         """Continue with the next consumer at once: the last one may be gone with its server."""
@@ -285,7 +286,7 @@ class _OrderedBuffer(PullBuffer):
             super()._on_status(status, token)
 
     def _restart(self) -> None:
-        self._accounting.forget()
+        self._forget()
         if self.wants_more and not self._chain.advancing:
             self._chain.restart()
 

@@ -4,6 +4,7 @@
 - `request`: targets, requests, inboxes, statuses, left-over messages: shared by everything that pulls.
 - `fetch`: one request, returned as a batch.
 - `accounting`: how much to ask for, and when. Pure.
+- `back_off`: the waits after refusals, and the look for a consumer that does not answer.
 - `buffer`: the pull buffer, which refills itself.
 - `iterate`: `Messages` and `Consuming`, through which users read the buffer.
 

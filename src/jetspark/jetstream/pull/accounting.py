@@ -11,6 +11,9 @@ request leaves undelivered. Statuses name their request by its token. When the s
 undelivered amount, the whole request counts as undelivered, which is exact for a refused one. The sum may
 therefore be lower than the amount still open, but does not stay higher, and asking never stops. Statuses
 of forgotten requests are ignored.
+
+Other clients may send messages to the inbox, so no more is accepted than the server may send: the limit, and
+what requests that were forgotten may still bring.
 """
 
 from __future__ import annotations
@@ -33,18 +36,38 @@ class Ask(NamedTuple):
 class Accounting:
     """The counters of one pull buffer."""
 
-    __slots__ = ("_open", "_token", "buffered", "limit", "requested", "threshold")
+    __slots__ = (
+        "_most",
+        "_open",
+        "_token",
+        "buffered",
+        "forgotten_at",
+        "limit",
+        "overdue",
+        "requested",
+        "threshold",
+    )
 
-    def __init__(self, limit: int, threshold: int) -> None:
+    def __init__(self, limit: int, threshold: int, most: int | None = None) -> None:
         self.limit = limit
         self.threshold = threshold
+        # The most that the buffer holds; the limit may be lowered while more is asked for.
+        self._most = limit if most is None else most
         self.buffered = 0
+        #: The amount that forgotten requests may still bring, and when the last of them was forgotten.
+        self.overdue = 0
+        self.forgotten_at = 0.0
         #: The amount asked for that has neither arrived nor been given up.
         self.requested = 0
         self._token = 0
         # token -> amount, of all requests that may be open; a request that is served completely ends without
         # a status
         self._open: dict[int, int] = {}
+
+    @property
+    def room(self) -> int:
+        """The largest amount that may arrive now."""
+        return self._most + self.overdue - self.buffered
 
     @property
     def pending(self) -> int:
@@ -76,12 +99,17 @@ class Accounting:
         self.buffered = buffered = self.buffered - amount if self.buffered > amount else 0
         return self.requested + buffered <= self.threshold
 
-    def ended(self, token: int, undelivered: int | None) -> bool:
-        """Count a request that ended, and what it left undelivered. False if it was forgotten before."""
+    def ended(self, token: int, undelivered: int | None, *, refused: bool = False) -> bool:
+        """Count a request that ended, and what it left undelivered. False if it was forgotten before.
+
+        A `refused` request brought nothing. Of others, the server may not report what they left undelivered.
+        """
         asked = self._open.pop(token, None)
         if asked is None:
             return False
         self.requested -= asked if undelivered is None else undelivered
+        if undelivered is None and not refused:
+            self.overdue += asked
         if self.requested <= 0 or not self._open:
             self.forget()
         return True
@@ -89,4 +117,5 @@ class Accounting:
     def forget(self) -> None:
         """Forget all requests: the connection or the leader changed, or the server went silent."""
         self._open.clear()
+        self.overdue += max(self.requested, 0)
         self.requested = 0

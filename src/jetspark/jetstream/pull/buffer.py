@@ -13,21 +13,25 @@ from collections import deque
 from typing import Final
 
 from jetspark.core.signal import Signal
-from jetspark.errors import Error, ExceededLimit, MissedHeartbeat
+from jetspark.errors import Error, ExceededLimit, MissedHeartbeat, NoResponders
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.message.status import OnConsume, Status, classify, is_status
+from jetspark.jetstream.message.foreign import Foreign
+from jetspark.jetstream.message.status import OnConsume, Status
 from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Accounting
+from jetspark.jetstream.pull.back_off import BackOff
 from jetspark.jetstream.pull.options import PullOptions
-from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token
-from jetspark.wire import MsgFrame, any_status, total_size
+from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, sort_frames
+from jetspark.wire import MsgFrame, delivered_by, total_size
 from jetspark.wire.headers import Headers
 
 __all__ = ["BufferState", "OnError", "PullBuffer"]
 
-_FIRST_BACK_OFF: Final = 0.25
-_LAST_BACK_OFF: Final = 4.0
+#: Actions after which a request has brought nothing.
+_REFUSALS: Final = (OnConsume.BACK_OFF, OnConsume.END)
+#: Seconds by which answers to forgotten requests may be late, after these must have expired.
+_LATE: Final = 5.0
 
 
 class BufferState(enum.Enum):
@@ -48,15 +52,18 @@ class PullBuffer(PullReceiver):
 
     def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
         connection = target.connection
-        self._inbox = connection.new_inbox().encode()
-        super().__init__(target, self._inbox + b".*")
+        super().__init__(target, connection.new_inbox().encode() + b".*")
         self.options = options
         self.notify = Reporter(connection, on_error).notify
         self._by_bytes = options.max_bytes is not None
-        self._accounting = Accounting(options.limit, options.threshold)
-        # For making messages; the target may change, these do not.
+        # Twice the bytes: the server counts before it adds the headers of a pinned client.
+        most = 2 * options.limit if self._by_bytes else options.limit
+        self._accounting = Accounting(options.limit, options.threshold, most)
+        self._foreign = Foreign(self.notify)
+        # The target may change, these do not.
         self._connection = connection
         self._settled = target.settled
+        self._names = target.names
         #: Messages that arrived and were not taken.
         self.frames: deque[MsgFrame] = deque()
         # The amount that was taken and still counts as buffered: counting it in steps is cheaper.
@@ -72,8 +79,7 @@ class PullBuffer(PullReceiver):
             is_expected=lambda: self._session.attached and self._accounting.requested > 0,
             on_missed=self._on_missed_heartbeat,
         )
-        self._back_off_timer: asyncio.TimerHandle | None = None
-        self._back_off = _FIRST_BACK_OFF
+        self._back_off = BackOff(target.presence, self._ask, self.finish)
         # The next message did not fit into the rest of a request: the next request has the whole limit.
         self._cramped = False
         self._ending: asyncio.Task[None] | None = None
@@ -199,8 +205,7 @@ class PullBuffer(PullReceiver):
 
     def _cancel_timers(self) -> None:
         self._heartbeat.stop()
-        if self._back_off_timer is not None:
-            self._back_off_timer.cancel()
+        self._back_off.cancel()
 
     def _expecting(self) -> bool:
         return self._accounting.requested > 0
@@ -208,11 +213,7 @@ class PullBuffer(PullReceiver):
     # --- asking
 
     def _ask(self) -> None:
-        if (
-            self.state is not BufferState.RUNNING
-            or not self._session.attached
-            or self._back_off_timer is not None
-        ):
+        if self.state is not BufferState.RUNNING or not self._session.attached or self._back_off.waiting:
             return
         if self._cramped and self._accounting.pending:
             return
@@ -224,27 +225,23 @@ class PullBuffer(PullReceiver):
         if idle:
             self._last_seen = self._heartbeat.heard()
         request = self.options.request(ask.amount, self._pin_id)
-        self.target.send(request, b"%b.%d" % (self._inbox, ask.token))
+        self.target.send(request, b"%b%d" % (self.subject_filter[:-1], ask.token))
+
+    def _forget(self) -> None:
+        """All requests are lost, or may be answered late."""
+        self._accounting.forget()
+        self._accounting.forgotten_at = self._loop.time()
 
     def _restart(self) -> None:
         """All requests are lost: ask again."""
-        self._accounting.forget()
-        self._ask()
-
-    def _ask_later(self) -> None:
-        """Ask again after a refusal. The wait doubles each time, until a message arrives."""
-        if self._back_off_timer is None:
-            self._back_off_timer = self._loop.call_later(self._back_off, self._ask_again)
-            self._back_off = min(self._back_off * 2, _LAST_BACK_OFF)
-
-    def _ask_again(self) -> None:
-        self._back_off_timer = None
+        self._forget()
         self._ask()
 
     def _on_missed_heartbeat(self, allowed: float) -> None:
         """The server was silent while a request was open: the request is lost, whatever the reason."""
-        self._accounting.forget()
+        self._forget()
         self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
+        self._back_off.look()
         self._restart()
 
     # --- for the session
@@ -252,29 +249,58 @@ class PullBuffer(PullReceiver):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Buffer messages, wake the readers once, act on statuses."""
         self._last_seen = self._heartbeat.heard()
-        statuses: list[MsgFrame] = []
-        # Otherwise headers matter only for the pin of a group.
-        if any_status(frames) or self.options.group is not None:
-            frames, statuses = self._sort(frames)
+        statuses: list[tuple[MsgFrame, Status]] = []
+        if not delivered_by(frames, self._names):
+            frames, statuses = sort_frames(frames, self._names, self._foreign)
         if frames:
-            self._back_off = _FIRST_BACK_OFF
-            self._accounting.arrived(total_size(frames) if self._by_bytes else len(frames))
-            if self.state is BufferState.STOPPING:
-                self._unread += frames
-            else:
-                self.frames.extend(frames)
-                self._arrived.wake()
+            self._take_in(frames)
         # After the messages, which may belong to the requests that end here.
-        for frame in statuses:
-            self._on_status(classify(frame.header), request_token(frame))
+        for frame, status in statuses:
+            self._on_status(status, request_token(frame))
+
+    def _take_in(self, frames: list[MsgFrame]) -> None:
+        amount = total_size(frames) if self._by_bytes else len(frames)
+        if amount > self._accounting.room:
+            frames = self._fitting(frames)
+            amount = total_size(frames) if self._by_bytes else len(frames)
+        if self.options.group is not None:
+            self._read_pin_id(frames)
+        self._accounting.arrived(amount)
+        self._back_off.answered()
+        if self.state is BufferState.STOPPING:
+            self._unread += frames
+        else:
+            self.frames.extend(frames)
+            self._arrived.wake()
+
+    def _fitting(self, frames: list[MsgFrame]) -> list[MsgFrame]:
+        """What the server may have sent. The rest is dropped: it comes from another client."""
+        if self._loop.time() - self._accounting.forgotten_at > 2 * self.options.expires + _LATE:
+            self._accounting.overdue = 0
+        fitting: list[MsgFrame] = []
+        room = self._accounting.room
+        for frame in frames:
+            room -= frame.size if self._by_bytes else 1
+            if room < 0:
+                self._foreign.drop(len(frames) - len(fitting), "that were not asked for")
+                break
+            fitting.append(frame)
+        return fitting
+
+    def _read_pin_id(self, frames: list[MsgFrame]) -> None:
+        for frame in frames:
+            if b"Nats-Pin-Id" in frame.header:
+                self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
 
     def disconnected(self) -> None:
         """The requests are gone with the connection; silence means nothing until it is back."""
-        self._accounting.forget()
+        self._forget()
 
     def reconnected(self) -> None:
-        """Ask again, without looking up the consumer (ADR-37)."""
+        """Ask again. The consumer is looked up (ADR-37 does not) only if nobody answers."""
         self._last_seen = self._heartbeat.heard()
+        self._back_off.end()
+        self._back_off.unanswered = 1
         self._restart()
 
     def closed(self, error: Error | None) -> None:
@@ -283,26 +309,13 @@ class PullBuffer(PullReceiver):
             self.frames.clear()
         self.finish(error)
 
-    def _sort(self, frames: list[MsgFrame]) -> tuple[list[MsgFrame], list[MsgFrame]]:
-        """Messages and statuses."""
-        messages: list[MsgFrame] = []
-        statuses: list[MsgFrame] = []
-        for frame in frames:
-            if is_status(frame):
-                statuses.append(frame)
-                continue
-            messages.append(frame)
-            if self.options.group is not None and b"Nats-Pin-Id" in frame.header:
-                self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
-        return messages, statuses
-
     def _on_status(self, status: Status, token: int) -> None:
         action = status.on_consume
         if action is OnConsume.CONTINUE:
+            self._back_off.answered()
             return
-        known = self._accounting.ended(
-            token, status.pending_bytes if self._by_bytes else status.pending_messages
-        )
+        undelivered = status.pending_bytes if self._by_bytes else status.pending_messages
+        known = self._accounting.ended(token, undelivered, refused=action in _REFUSALS)
         if self.state is BufferState.STOPPING or (not known and action is not OnConsume.END):
             return
         if action is OnConsume.END:
@@ -318,9 +331,12 @@ class PullBuffer(PullReceiver):
             self._pin_id = None
             self.notify(status.error)
             self._ask()
+        elif isinstance(status.error, NoResponders):
+            self.notify(status.error)
+            self._back_off.no_responders()
         else:
             self.notify(status.error)
-            self._ask_later()
+            self._back_off.refused()
 
     def _on_too_large(self, left: int | None) -> None:
         """The next message did not fit: ask with the whole limit when nothing else is pending."""
@@ -337,4 +353,4 @@ class PullBuffer(PullReceiver):
                 hint="Raise max_bytes",
             )
         )
-        self._ask_later()
+        self._back_off.refused()

@@ -1,6 +1,7 @@
 """One fetch: send a request, gather the messages that come, return them as a batch.
 
-A fetch that reconnects asks again for the missing messages. `request.py` says how it ends.
+A fetch that reconnects, or whose request got lost in an election, asks again for the missing messages.
+`request.py` says how it ends.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from jetspark.core.connection import Connection
 from jetspark.errors import MissedHeartbeat
 from jetspark.jetstream.message import delivered
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
+from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.request import (
@@ -52,9 +54,10 @@ class Fetch(BatchReceiver):
                 return Batch(self.target.messages(self.frames))
         self.target.check_open()
         self._session.add(self)
-        self._send()
+        self._ask_again()
+        self._deadline = self._expiry + _GRACE
         try:
-            await self._gather(self._expiry + _GRACE)
+            await self._gather()
         except BaseException:
             self._leave(self.frames)
             raise
@@ -67,23 +70,14 @@ class Fetch(BatchReceiver):
             raise self.error
         return Batch(self.target.messages(self.frames), self.error)
 
-    async def _gather(self, deadline: float) -> None:
-        while self._state is RequestState.OPEN:
-            now = self._loop.time()
-            due = deadline
-            heartbeat = self._request.idle_heartbeat
-            if heartbeat and self._session.attached:
-                due = min(deadline, self._last_seen + 2 * heartbeat)
-                if now >= due and due < deadline:
-                    self.error = MissedHeartbeat(
-                        f"the server was silent for {2 * heartbeat} s during a fetch"
-                    )
-                    return
-            if now >= due:
-                return
-            await self._changed.wait(due - now)
+    async def _on_silence(self) -> bool:
+        heartbeat = self._request.idle_heartbeat
+        if heartbeat is None:
+            return await super()._on_silence()
+        self.error = MissedHeartbeat(f"the server was silent for {2 * heartbeat} s during a fetch")
+        return False
 
-    def _send(self) -> None:
+    def _ask_again(self) -> None:
         """Ask for the missing messages, for as long as is left; later, when there is no connection now."""
         self._last_seen = now = self._loop.time()
         if not self._session.attached:
@@ -99,8 +93,10 @@ class Fetch(BatchReceiver):
             if remaining <= 0:
                 self._finish(None)
                 return
-            changes |= shortened(self._request, remaining)
-        self.target.send(self._request.replace(**changes), self.subject_filter)
+            changes |= {"idle_heartbeat": self._heartbeat(remaining)} | shortened(self._request, remaining)
+        request = self._request.replace(**changes)
+        self._expect(request)
+        self.target.send(request, self.subject_filter)
 
     # --- for the session
 
@@ -111,12 +107,14 @@ class Fetch(BatchReceiver):
     def reconnected(self) -> None:
         """Ask again for the missing messages."""
         if self._state is RequestState.OPEN:
-            self._send()
+            self._ask_again()
             self._changed.wake()
 
 
 def _fetch_next(connection: Connection, ack_subject: str, expires: float) -> Awaitable[JetStreamMsg | None]:
-    target = PullTarget(connection, ack_subject, AckPolicy.EXPLICIT, verb=delivered.NEXT + b" ")
+    metadata = parse_metadata(ack_subject.encode("utf-8", "surrogateescape"))
+    names = f"{metadata.stream}.{metadata.consumer}".encode("utf-8", "surrogateescape")
+    target = PullTarget(connection, ack_subject, AckPolicy.EXPLICIT, delivered.NEXT + b" ", names)
     return _first(Fetch(target, PullRequest(batch=1, expires=expires)))
 
 

@@ -2,6 +2,9 @@
 
 The target of a request, building it, its inbox, the statuses that end it, and how a receiver leaves without
 losing messages that are on their way. The modules that import this one decide what to do with the messages.
+
+Other clients may publish to an inbox: only messages of the consumer are taken, by the names in their replies,
+and no more of them than were asked for.
 """
 
 from __future__ import annotations
@@ -18,16 +21,19 @@ from typing import Final, NamedTuple, Self
 from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
-from jetspark.errors import ConnectionClosed, Error, UsageError
+from jetspark.errors import ConnectionClosed, Error, RemoteProtocolError, UsageError
 from jetspark.jetstream.api import API, CONSUMER_NEXT
+from jetspark.jetstream.manage.presence import Presence
 from jetspark.jetstream.message.delivered import JetStreamMsg, give_back
+from jetspark.jetstream.message.foreign import Foreign
 from jetspark.jetstream.message.status import OnFetch, Status, classify, is_status
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
-from jetspark.wire import MsgFrame, any_status, pub
+from jetspark.wire import MsgFrame, delivered_by, pub, total_size
 
 __all__ = [
+    "LOST",
     "BatchReceiver",
     "Leftover",
     "PullReceiver",
@@ -37,8 +43,11 @@ __all__ = [
     "no_wait_request",
     "request_token",
     "shortened",
+    "sort_frames",
 ]
 
+#: Seconds of silence after which a request counts as lost in an election.
+LOST: Final = 0.8
 #: Seconds without a message after which nothing more is on its way from the server.
 _MOMENT: Final = 0.05
 
@@ -54,11 +63,30 @@ class PullTarget(NamedTuple):
     ack_policy: AckPolicy | str
     #: Prefix of the request's JSON: `+NXT ` when it is sent to an acknowledgement subject.
     verb: bytes = b""
+    #: Stream and consumer in the replies of its messages, as `ORDERS.worker`; empty when they are not known.
+    names: bytes = b""
+    #: Looks the consumer up when it does not answer; None when nothing depends on it.
+    presence: Presence | None = None
 
     @classmethod
-    def of(cls, api: API, stream: str, consumer: str, ack_policy: AckPolicy | str) -> Self:
+    def of(
+        cls,
+        api: API,
+        stream: str,
+        consumer: str,
+        ack_policy: AckPolicy | str,
+        presence: Presence | None = None,
+    ) -> Self:
         """The target of a consumer. Raises `UsageError` for an invalid name."""
-        return cls(api.connection, api.subject(CONSUMER_NEXT, stream=stream, consumer=consumer), ack_policy)
+        subject = api.subject(CONSUMER_NEXT, stream=stream, consumer=consumer)
+        names = api.names_in_replies(stream, consumer)
+        return cls(api.connection, subject, ack_policy, names=names, presence=presence)
+
+    @property
+    def loses_requests(self) -> bool:
+        """Whether a request may get lost without a word: in the election of a leader, if there are any."""
+        own = self.subject.startswith(("$JS.API.", "$JS.ACK."))
+        return not own or bool(self.connection.server_info.cluster)
 
     @property
     def settled(self) -> bool:
@@ -73,7 +101,9 @@ class PullTarget(NamedTuple):
     def send(self, request: PullRequest, reply: bytes) -> None:
         """Send a request. It belongs to the session: after a reconnect it has to be sent again."""
         payload = self.verb + request.to_json()
-        self.connection.session.outbox.write_control(pub(self.subject.encode(), reply, payload))
+        self.connection.session.outbox.write_control(
+            pub(self.subject.encode("utf-8", "surrogateescape"), reply, payload)
+        )
 
     def messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
         """The messages that users get."""
@@ -106,8 +136,6 @@ def fetch_request(
             raise UsageError(f"{option} must be at least 1, not {value}")
     if not 0 < expires < math.inf:
         raise UsageError(f"expires must be more than 0 seconds, not {expires!r}")
-    if idle_heartbeat is None and expires > 30:
-        idle_heartbeat = default_heartbeat(expires)
     return PullRequest(
         batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
         max_bytes=max_bytes,
@@ -131,11 +159,10 @@ def no_wait_request(
 
 def shortened(request: PullRequest, expires: float) -> dict[str, object]:
     """The changes that let a request expire earlier; the heartbeat must fit into half of the time."""
-    heartbeat = request.idle_heartbeat
-    return {
-        "expires": expires,
-        "idle_heartbeat": min(heartbeat, default_heartbeat(expires)) if heartbeat else None,
-    }
+    changes: dict[str, object] = {"expires": expires}
+    if request.idle_heartbeat:
+        changes["idle_heartbeat"] = min(request.idle_heartbeat, default_heartbeat(expires))
+    return changes
 
 
 # --- inboxes
@@ -148,6 +175,23 @@ def request_token(status: MsgFrame) -> int:
 
 
 # --- receiving
+
+
+def sort_frames(
+    frames: list[MsgFrame], names: bytes, foreign: Foreign
+) -> tuple[list[MsgFrame], list[tuple[MsgFrame, Status]]]:
+    """The messages of the consumer with these `names`, and the statuses. What is neither is dropped."""
+    messages: list[MsgFrame] = []
+    statuses: list[tuple[MsgFrame, Status]] = []
+    for frame in frames:
+        if delivered_by([frame], names):
+            messages.append(frame)
+        elif is_status(frame):
+            with suppress(RemoteProtocolError):
+                statuses.append((frame, classify(frame.header)))
+    if dropped := len(frames) - len(messages) - len(statuses):
+        foreign.drop(dropped, f"that {names.decode() or 'JetStream'} did not send")
+    return messages, statuses
 
 
 class PullReceiver(Receiver):
@@ -244,41 +288,105 @@ class BatchReceiver(PullReceiver):
         self._wanted = wanted
         # None when there is no next fetch: messages that come too late go back to the server.
         self._leftover = leftover
+        self._foreign = Foreign(target.connection.report)
         self._state = RequestState.OPEN
         self._changed = Signal()
+        self._deadline = math.inf
+        # Seconds of silence after which the request is lost.
+        self._silence = math.inf
+        # How many messages and bytes may come: a request that was repeated may be answered all the same.
+        self._room = 0
+        self._room_bytes = math.inf
         #: The messages that came.
         self.frames: list[MsgFrame] = []
         #: The error that ended it, if any.
         self.error: Error | None = None
+
+    async def _gather(self) -> None:
+        """Wait until the request ends, at the latest until the deadline."""
+        while self._state is RequestState.OPEN:
+            now = self._loop.time()
+            due = self._deadline
+            if self._session.attached:
+                due = min(due, self._last_seen + self._silence)
+            if now < due:
+                await self._changed.wait(None if due == math.inf else due - now)
+            elif now >= self._deadline or not await self._on_silence():
+                return
+
+    async def _on_silence(self) -> bool:
+        """The server did not send what it promised: ask again. False to wait no longer."""
+        seen = self._last_seen
+        presence = self.target.presence
+        refusal = None if presence is None else await presence.refusal(self._deadline - self._loop.time())
+        # Otherwise it was only late: what it had sent came before the answer to this question.
+        if self._state is RequestState.OPEN and self._last_seen == seen:
+            if refusal is None:
+                self._ask_again()
+            else:
+                self._finish(refusal)
+        return True
+
+    def _ask_again(self) -> None:
+        """Send the request again, for what is missing."""
+        raise NotImplementedError
+
+    def _heartbeat(self, expires: float) -> float | None:
+        """Seconds between the heartbeats that a request asks for, to notice that it is lost."""
+        if self.target.loses_requests:
+            return LOST / 2 if expires >= LOST else None
+        return default_heartbeat(expires) if expires > 30 else None
+
+    def _expect(self, request: PullRequest) -> None:
+        """A request is sent: so much may come, and silence means that it is lost."""
+        self._last_seen = self._loop.time()
+        self._room += request.batch or 1
+        if request.max_bytes is not None:
+            # Twice: the server counts before it adds the headers of a pinned client.
+            known = 0 if self._room_bytes == math.inf else self._room_bytes
+            self._room_bytes = known + 2 * request.max_bytes
+        if request.idle_heartbeat:
+            self._silence = 2 * request.idle_heartbeat
+        else:
+            self._silence = LOST if request.no_wait and self.target.loses_requests else math.inf
 
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Gather messages; a status may end the request. The waiting task is woken only then."""
         self._last_seen = self._loop.time()
-        if any_status(frames):
-            frames = self._without_statuses(frames)
+        statuses: list[tuple[MsgFrame, Status]] = []
+        if not delivered_by(frames, self.target.names):
+            frames, statuses = sort_frames(frames, self.target.names, self._foreign)
+        if len(frames) > self._room or self._room_bytes != math.inf:
+            frames = self._fitting(frames)
+        self._room -= len(frames)
         if self._state is RequestState.LEFT or self._state is RequestState.CLOSED:
             self._keep(frames)
-            return
-        self.frames += frames
-        if len(self.frames) >= self._wanted:
-            self._finish(None)
+        else:
+            self.frames += frames
+            if len(self.frames) >= self._wanted:
+                self._finish(None)
+                self._keep(self.frames[self._wanted :])
+                del self.frames[self._wanted :]
+        for _, status in statuses:
+            self._on_status(status, len(self.frames))
+
+    def _fitting(self, frames: list[MsgFrame]) -> list[MsgFrame]:
+        """What was asked for. The server does not send more."""
+        fitting = frames[: self._room]
+        while fitting and total_size(fitting) > self._room_bytes:
+            fitting.pop()
+        self._room_bytes -= total_size(fitting)
+        if dropped := len(frames) - len(fitting):
+            self._foreign.drop(dropped, "that were not asked for")
+        return fitting
 
     def closed(self, error: Error | None) -> None:
         """The connection is closed, or the server refused the subscription."""
         self._finish(error or ConnectionClosed("the connection was closed during a fetch"))
 
     # --- ending
-
-    def _without_statuses(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        messages: list[MsgFrame] = []
-        for frame in frames:
-            if is_status(frame):
-                self._on_status(classify(frame.header), len(self.frames) + len(messages))
-            else:
-                messages.append(frame)
-        return messages
 
     def _on_status(self, status: Status, received: int) -> None:
         if status.on_fetch is not OnFetch.CONTINUE:
@@ -292,17 +400,15 @@ class BatchReceiver(PullReceiver):
     def _leave(self, unread: list[MsgFrame]) -> None:
         """Withdraw the request; keep messages that are unread or on their way for the next fetch."""
         self._state = _LEFT.get(self._state, self._state)
-        self._wanted -= len(self.frames)
         leftover = Leftover() if self._leftover is None else self._leftover
         leftover.frames.extendleft(reversed(unread))
         leftover.listen(self._withdraw())
 
     def _keep(self, frames: list[MsgFrame]) -> None:
-        self._wanted -= len(frames)
         if self._leftover is None:
             self.target.give_back(frames)
         else:
             self._leftover.frames.extend(frames)
 
     def _expecting(self) -> bool:
-        return (self._state is RequestState.OPEN or self._state is RequestState.LEFT) and self._wanted > 0
+        return (self._state is RequestState.OPEN or self._state is RequestState.LEFT) and self._room > 0

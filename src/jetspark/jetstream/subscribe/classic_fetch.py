@@ -16,9 +16,18 @@ from typing import Final
 from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, Error
-from jetspark.jetstream.message.status import OnFetch, Status, classify, is_status
+from jetspark.jetstream.message.foreign import Foreign
+from jetspark.jetstream.message.status import OnFetch, Status
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.request import BatchReceiver, Leftover, PullTarget, RequestState, no_wait_request
+from jetspark.jetstream.pull.request import (
+    LOST,
+    BatchReceiver,
+    Leftover,
+    PullTarget,
+    RequestState,
+    no_wait_request,
+    sort_frames,
+)
 from jetspark.wire import MsgFrame, encode
 
 __all__ = ["ClassicFetch", "FetchOne", "lingering_time"]
@@ -39,7 +48,7 @@ class ClassicFetch(BatchReceiver):
     def __init__(self, target: PullTarget, wanted: int, leftover: Leftover, *, at_once: bool) -> None:
         super().__init__(target, wanted, leftover)
         self._at_once = at_once
-        self._expiry = self._deadline = 0.0
+        self._expiry = 0.0
         # Frames that arrived at this subscription, statuses included: the server counts the same way.
         self._received = 0
         # Whether the server ends the subscription after the last message.
@@ -51,16 +60,9 @@ class ClassicFetch(BatchReceiver):
         self._expiry = now + lingering_time(deadline - now)
         self._deadline = deadline
         self._session.add(self)
-        if self._at_once:
-            self._send(self._wanted, no_wait=True)
-        else:
-            self._linger(self._wanted)
+        self._ask_again()
         try:
-            while self._state is RequestState.OPEN:
-                left = self._deadline - self._loop.time()
-                if left <= 0:
-                    break
-                await self._changed.wait(left)
+            await self._gather()
         except BaseException:
             self._leave(self.frames)
             raise
@@ -80,27 +82,31 @@ class ClassicFetch(BatchReceiver):
 
     # --- asking
 
-    def _send(self, missing: int, *, no_wait: bool) -> None:
-        self._last_seen = self._loop.time()
-        if not self._session.attached:
-            return  # The request is sent when the connection is back.
-        if no_wait:
-            request = no_wait_request(missing)
+    def _ask_again(self) -> None:
+        missing = self._wanted - len(self.frames)
+        if self._at_once:
+            self._send(no_wait_request(missing))
         else:
-            expires = self._expiry - self._last_seen
-            if expires <= 0:
-                self._finish(None)
-                return
-            request = PullRequest(batch=missing, expires=expires)
-        self.target.send(request, self.subject_filter)
+            self._linger(missing)
 
     def _linger(self, missing: int) -> None:
         """Wait for the missing messages; the server ends the subscription after the last."""
         self._at_once = False
-        if self._session.attached:
+        expires = self._expiry - self._loop.time()
+        if expires <= 0:
+            self._finish(None)
+            return
+        request = PullRequest(batch=missing, expires=expires, idle_heartbeat=self._heartbeat(expires))
+        # The server would count heartbeats as messages.
+        if self._session.attached and not request.idle_heartbeat:
             self._limited = True
             self._session.outbox.write_control(encode.unsub(self.sid, self._received + missing))
-        self._send(missing, no_wait=False)
+        self._send(request)
+
+    def _send(self, request: PullRequest) -> None:
+        if self._session.attached:  # Otherwise it is sent when the connection is back.
+            self._expect(request)
+            self.target.send(request, self.subject_filter)
 
     # --- for the session
 
@@ -120,10 +126,12 @@ class ClassicFetch(BatchReceiver):
         if self._state is RequestState.OPEN:
             self._limited = False
             self._linger(self._wanted - len(self.frames))
+            self._changed.wake()
 
     def _on_status(self, status: Status, received: int) -> None:
         if self._at_once and status.on_fetch is OnFetch.END and self._state is RequestState.OPEN:
             # Nothing more is available now (404).
+            self._room = 0
             if received < self._wanted:
                 self._linger(self._wanted - received)
         else:
@@ -150,6 +158,9 @@ class FetchOne(Receiver):
         self._reply = b""
         self._found: MsgFrame | None = None
         self._error: Error | None = None
+        # Requests that were not answered, late answers included.
+        self._unanswered = 0
+        self._foreign = Foreign(connection.report)
         self._changed = Signal()
         self._session.add(self)
 
@@ -161,13 +172,13 @@ class FetchOne(Receiver):
         async with asyncio.timeout_at(deadline), self._turn:
             if not self._session.attached:
                 return None
-            self._token += 1
-            self._reply = b"%b.%d" % (self._inbox, self._token)
             self._found = self._error = None
+            silence = LOST if self._target.loses_requests else None
             try:
-                self._target.send(_ONE, self._reply)
+                self._send()
                 while self._reply and self._session.attached:
-                    await self._changed.wait(None)
+                    if not await self._changed.wait(silence):
+                        self._send()
                 found, self._found = self._found, None
             finally:
                 self._reply = b""
@@ -176,6 +187,12 @@ class FetchOne(Receiver):
             if self._error is not None:
                 raise self._error
             return found
+
+    def _send(self) -> None:
+        self._token += 1
+        self._unanswered += 1
+        self._reply = b"%b.%d" % (self._inbox, self._token)
+        self._target.send(_ONE, self._reply)
 
     def end(self, error: Error) -> None:
         """Unsubscribe."""
@@ -187,15 +204,19 @@ class FetchOne(Receiver):
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Take the first message as the answer: all requests are the same, and ask for one each."""
-        for frame in frames:
-            if not is_status(frame):
-                if self._reply:
-                    self._answered(frame, None)
-                else:
-                    self._leftover.frames.append(frame)
-            elif frame.subject == self._reply:
-                status = classify(frame.header)
-                if status.on_fetch is not OnFetch.CONTINUE:
+        messages, statuses = sort_frames(frames, self._target.names, self._foreign)
+        for frame in messages[: self._unanswered]:
+            if self._reply:
+                self._answered(frame, None)
+            else:
+                self._leftover.frames.append(frame)
+        if dropped := max(len(messages) - self._unanswered, 0):
+            self._foreign.drop(dropped, "that were not asked for")
+        self._unanswered -= len(messages) - dropped
+        for frame, status in statuses:
+            if status.on_fetch is not OnFetch.CONTINUE:
+                self._unanswered = max(self._unanswered - 1, 0)
+                if frame.subject == self._reply:
                     self._answered(None, status.fetch_error(0))
 
     def disconnected(self) -> None:

@@ -11,10 +11,11 @@ import math
 from typing import Self
 
 from jetspark.core.signal import Signal
-from jetspark.errors import Error, SubscriptionClosed, Timeout, UsageError
+from jetspark.errors import Error, NoResponders, SubscriptionClosed, Timeout, UsageError
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.manage.ownership import Ownership
+from jetspark.jetstream.manage.presence import Presence
 from jetspark.jetstream.message.delivered import Batch
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
@@ -33,7 +34,10 @@ class PullSubscription:
         self._stream = stream
         self._name = name
         policy = AckPolicy.EXPLICIT if info is None else info.config.ack_policy
-        self._target = PullTarget.of(api, stream, name, policy)
+        self._presence = Presence(api, stream, name)
+        # A consumer that was only named may not be there yet.
+        self._existed = info is not None
+        self._target = PullTarget.of(api, stream, name, policy, self._presence)
         self._ownership: Ownership | None = None
         if info is not None:
             notify = Reporter(api.connection, None).notify
@@ -85,8 +89,16 @@ class PullSubscription:
         _check(batch, timeout)
         self._check_open()
         self._fetching += 1
+        deadline = asyncio.get_running_loop().time() + timeout
         try:
-            return await self._fetch(batch, timeout)
+            fetched = await self._fetch(batch, timeout)
+            self._existed = True
+            return fetched
+        except NoResponders:
+            left = deadline - asyncio.get_running_loop().time()
+            if self._existed and (deleted := await self._presence.deletion(left)) is not None:
+                raise deleted from deleted.__cause__
+            raise
         finally:
             self._fetching -= 1
             self._fetched.wake()

@@ -1,0 +1,88 @@
+"""Whether a consumer that does not answer still exists: asked of the API, more than once.
+
+No responders can mean that a consumer was deleted, or that it has no leader now; only the API tells these
+apart. A server that starts restores its consumers one by one, so it must say for a while that there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Final
+
+from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, ExceededLimit, StreamNotFound
+from jetspark.jetstream.api import API
+from jetspark.jetstream.manage import consumers
+
+__all__ = ["Presence"]
+
+#: Seconds for which the server must say that the consumer does not exist, and between two questions.
+_PATIENCE: Final = 2.0
+_LOOK_AGAIN: Final = 1.0
+#: Seconds to wait for an answer: without a leader none comes.
+_TIMEOUT: Final = 1.0
+#: Seconds after which an answer that the consumer is missing counts no longer.
+_MEMORY: Final = 10.0
+
+
+class Presence:
+    """Looks one consumer up, and remembers since when it is missing."""
+
+    def __init__(self, api: API, stream: str, consumer: str) -> None:
+        self._api = api
+        self._stream = stream
+        self._consumer = consumer
+        # When it was first and last missing; not at all when it was found.
+        self._missing_since = self._missing_at = math.inf
+
+    async def refusal(self, seconds: float = math.inf) -> Error | None:
+        """Ask once why a pull request is not answered: the consumer is gone, or too many requests wait.
+
+        None when there is no such reason, or the server does not say within `seconds`.
+        """
+        try:
+            async with asyncio.timeout(min(seconds, _TIMEOUT)):
+                info = await consumers.info(self._api, self._stream, self._consumer)
+        except (ConsumerNotFound, StreamNotFound) as error:
+            return self._missing(error, time.monotonic())
+        except (Error, TimeoutError):
+            return None
+        self._missing_since = math.inf
+        if info.config.max_waiting and info.num_waiting >= info.config.max_waiting:
+            return ExceededLimit(
+                f"{info.num_waiting} pull requests wait at consumer {self._consumer}: max_waiting is reached",
+                status=409,
+                description="Exceeded MaxWaiting",
+                hint="Use fewer readers, or raise max_waiting of the consumer",
+            )
+        return None
+
+    async def deletion(self, seconds: float = math.inf) -> ConsumerDeleted | None:
+        """Ask until it is sure that the consumer was deleted, for `seconds` at most.
+
+        None when it exists, or the server does not say.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            error = await self.refusal(deadline - time.monotonic())
+            if isinstance(error, ConsumerDeleted):
+                return error
+            if self._missing_since == math.inf or time.monotonic() + _LOOK_AGAIN > deadline:
+                return None
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    def _missing(self, cause: Error, now: float) -> ConsumerDeleted | None:
+        if self._missing_since == math.inf or now - self._missing_at > _MEMORY:
+            self._missing_since = now
+        self._missing_at = now
+        if now - self._missing_since < _PATIENCE:
+            return None
+        error = ConsumerDeleted(
+            f"consumer {self._consumer} of stream {self._stream} was deleted: no more messages arrive",
+            status=409,
+            description="Consumer Deleted",
+            hint="Create it again; without durable_name it is deleted after `inactive_threshold` without use",
+        )
+        error.__cause__ = cause
+        return error

@@ -1,0 +1,97 @@
+"""The waits of a pull buffer after refusals, and the look for a consumer that does not answer.
+
+A consumer that has no leader and one that was deleted answer alike, with no responders. So it is asked again
+soon, and looked up: only the API knows that it was deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from jetspark.errors import Error
+from jetspark.jetstream.manage.presence import Presence
+
+__all__ = ["BackOff"]
+
+#: Seconds before it asks again after a refusal, and the longest wait, also for a consumer without a leader.
+_FIRST: Final = 0.25
+_LAST: Final = 4.0
+_LAST_WITHOUT_LEADER: Final = 1.0
+
+
+class BackOff:
+    """Waits before the next request. Each wait is twice as long as the last, until a message arrives."""
+
+    __slots__ = ("_ask", "_finish", "_looking", "_loop", "_presence", "_timer", "unanswered", "wait")
+
+    def __init__(
+        self, presence: Presence | None, ask: Callable[[], None], finish: Callable[[Error], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._presence = presence
+        self._ask = ask
+        self._finish = finish
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        #: Seconds that it waits next.
+        self.wait = _FIRST
+        #: How often in a row there were no responders; a reconnect counts.
+        self.unanswered = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether nothing may be asked for now."""
+        return self._timer is not None
+
+    def refused(self) -> None:
+        """The server refused a request."""
+        self._ask_later(_LAST)
+
+    def no_responders(self) -> None:
+        """Nobody answers. The first time that is most likely an election, except after a reconnect."""
+        self.unanswered += 1
+        if self.unanswered > 1:
+            self.look()
+        self._ask_later(_LAST_WITHOUT_LEADER)
+
+    def look(self) -> None:
+        """Check in the background whether the consumer still exists; finish if it was deleted."""
+        if self._presence is not None and (self._looking is None or self._looking.done()):
+            self._looking = self._loop.create_task(self._end_if_deleted(self._presence))
+
+    def answered(self) -> None:
+        """A message or a heartbeat came. Only after no responders that is a reason to ask at once."""
+        if self.unanswered:
+            self.end()
+        self.wait = _FIRST
+
+    def end(self) -> None:
+        """The consumer answers again, or the connection is new: ask now what would be asked later."""
+        self.unanswered = 0
+        self.wait = _FIRST
+        if self._timer is not None:
+            self._timer.cancel()
+            self._ask_now()
+
+    def cancel(self) -> None:
+        """Ask no more, and look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._looking is not None and self._looking is not asyncio.current_task():
+            self._looking.cancel()
+
+    def _ask_later(self, longest: float) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(min(self.wait, longest), self._ask_now)
+            self.wait = min(self.wait * 2, longest)
+
+    def _ask_now(self) -> None:
+        self._timer = None
+        self._ask()
+
+    async def _end_if_deleted(self, presence: Presence) -> None:
+        deleted = await presence.deletion()
+        if deleted is not None:
+            self._finish(deleted)
