@@ -335,6 +335,18 @@ async def test_a_fetch_asks_again_only_for_what_is_missing(cluster: ScriptedJetS
     assert [message.data for message in await consumer.fetch(1)] == [b"three"]
 
 
+@pytest.mark.parametrize(("expires", "heartbeat"), [(30.0, None), (31.0, 15.5), (120.0, 30.0)])
+async def test_a_fetch_that_may_take_long_asks_for_heartbeats(
+    server: ScriptedJetStream, consumer: Consumer, expires: float, heartbeat: float | None
+) -> None:
+    fetching = asyncio.create_task(consumer.fetch(1, expires=expires))
+    request = (await server.pull()).request
+    fetching.cancel()
+    await asyncio.wait([fetching])
+    found = request.get("idle_heartbeat")
+    assert found == (None if heartbeat is None else pytest.approx(heartbeat * 1e9, rel=0.01))
+
+
 async def test_heartbeats_keep_a_fetch_waiting(cluster: ScriptedJetStream, js: JetStream) -> None:
     consumer = await js.get_consumer("S", "C")
     fetching = asyncio.create_task(consumer.fetch(1, expires=HOUR))

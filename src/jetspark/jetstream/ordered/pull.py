@@ -219,7 +219,7 @@ class OrderedConsumer:
 
 
 class _OrderedFetch(Fetch):
-    """A fetch that ends when the connection breaks: its consumer sends nothing again."""
+    """A fetch that ends when its request is lost: the consumer sends nothing again, the next one does."""
 
     @property
     def lost(self) -> bool:
@@ -230,6 +230,14 @@ class _OrderedFetch(Fetch):
 
     def disconnected(self) -> None:
         """What is on its way is lost."""
+        self._break()
+
+    async def _on_silence(self) -> bool:
+        """The request is lost, and perhaps messages with it."""
+        self._break()
+        return False
+
+    def _break(self) -> None:
         self._broken = True
         self._finish(None)
 
