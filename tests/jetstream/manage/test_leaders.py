@@ -41,6 +41,10 @@ def leader(info: ClusterInfo | None) -> str | None:
     return info.leader if info is not None else None
 
 
+async def leads(stream: Stream, name: str | None) -> bool:
+    return leader((await stream.info()).cluster) == name
+
+
 async def test_the_leader_of_a_stream_steps_down_for_another(clustered: JetStream) -> None:
     stream = await clustered.create_stream(memory("STEP", "step", num_replicas=3))
     old = leader((await stream.info()).cluster)
@@ -48,7 +52,7 @@ async def test_the_leader_of_a_stream_steps_down_for_another(clustered: JetStrea
         await stream.stepdown_leader()
         event = await elected(events, old)
     assert isinstance(event, StreamLeaderElected)
-    assert leader((await stream.info()).cluster) == event.leader
+    await until(lambda: leads(stream, event.leader), "the server that answers to know its leader")
     assert len(event.replicas) >= 2
 
 
@@ -63,7 +67,7 @@ async def test_a_stream_hands_over_to_the_server_that_was_asked_for(clustered: J
         while new != wanted:
             await clustered.stepdown_stream_leader("PREFER", placement=Placement(preferred=wanted))
             new = old = (await elected(events, old)).leader  # type: ignore[attr-defined]
-    assert leader((await stream.info()).cluster) == wanted
+    await until(lambda: leads(stream, wanted), "the server that answers to know its leader")
 
 
 async def test_a_leader_that_is_not_there_cannot_be_asked_for(clustered: JetStream) -> None:
