@@ -16,6 +16,7 @@ from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.server import Cluster, Server
 from tests.support.consuming import PULL, Lossy, fill, freeze, listeners, make_stream, sequences, until
+from tests.support.leaders import leader_of
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.traffic import Traffic
@@ -259,9 +260,8 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
         async with reading(ordered, nc, ledger, "messages", failures):
             await traffic.flowing()
             assert ordered.cached_info is not None
-            assert ordered.cached_info.cluster is not None
-            leader = ordered.cached_info.cluster.leader
-            killed = next(server for server in cluster.servers if server.name == leader)
+            name = ordered.cached_info.name
+            killed = await leader_of(lambda: nc.jetstream().consumer_info("EVENTS", name), cluster)
             killed.kill()
             await traffic.flowing()
             await asyncio.to_thread(killed.start)

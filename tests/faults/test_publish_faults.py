@@ -22,6 +22,7 @@ from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 from jetspark.wire.headers import encode_headers
+from tests.support.leaders import leader_of
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import lose_acknowledgements, make_stream
@@ -254,22 +255,9 @@ async def replicated(js: JetStream, **config: object) -> AsyncIterator[Stream]:
         await js.delete_stream(stream.name)
 
 
-async def leader_of(stream: Stream, cluster: Cluster) -> Server:
-    async with asyncio.timeout(100):  # An answer that a leader took along costs 30.
-        while True:
-            try:
-                info = (await stream.info()).cluster
-            except (Timeout, JetStreamUnavailable):
-                continue  # It has no leader, so nobody answers.
-            for member in cluster.servers:
-                if info is not None and member.name == info.leader:
-                    return member
-            await asyncio.sleep(0.05)
-
-
 async def step_down(stream: Stream, cluster: Cluster) -> None:
     """The leader may do it without an answer."""
-    await leader_of(stream, cluster)
+    await leader_of(stream.info, cluster)
     with contextlib.suppress(Timeout, JetStreamUnavailable):
         await stream.stepdown_leader()
 
@@ -292,7 +280,7 @@ async def test_when_the_leader_is_killed_it_goes_on_and_nothing_is_stored_twice(
             traffic = Traffic(pub, ledger)
             async with traffic.running():
                 await traffic.progress()
-                async with killed(await leader_of(stream, cluster), cluster):
+                async with killed(await leader_of(stream.info, cluster), cluster):
                     await traffic.progress()
                     await traffic.progress()
         assert (pub.pending, pub.failed) == (0, 0)
@@ -329,7 +317,7 @@ async def test_single_messages_with_ids_survive_the_leader(
                 ledger.acknowledge(payload)
 
         await write(20)
-        async with killed(await leader_of(stream, cluster), cluster):
+        async with killed(await leader_of(stream.info, cluster), cluster):
             await write(20)
         await read_all(stream, ledger)
     ledger.verify(complete=True)
@@ -454,7 +442,7 @@ async def publish_while_followers_stop(stream: Stream, cluster: Cluster, name: s
 
     A leader that changes at that moment says something else.
     """
-    leader = await leader_of(stream, cluster)
+    leader = await leader_of(stream.info, cluster)
     followers = [member for member in cluster.servers if member is not leader]
     async with contextlib.AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(TCPProxy(leader.port)) for _ in WAYS]

@@ -25,6 +25,7 @@ from jetspark import (
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Cluster, Server
 from tests.support.consuming import fill, make_stream, sequences, until
+from tests.support.leaders import leader_of
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.traffic import Traffic
@@ -206,11 +207,9 @@ async def test_a_leader_that_is_killed_costs_nothing(cluster: Cluster, ledger: L
         reading(kind, cluster.url, ledger, errors) as js,
     ):
         await traffic.flowing()
-        info = (await traffic.stream.info()).cluster
-        if kind != "ordered":
-            info = (await js.consumer_info("EVENTS", "D")).cluster
-        assert info is not None
-        killed = next(server for server in cluster.servers if server.name == info.leader)
+        killed = await leader_of(
+            traffic.stream.info if kind == "ordered" else lambda: js.consumer_info("EVENTS", "D"), cluster
+        )
         killed.kill()
         await traffic.flowing()
         await asyncio.to_thread(killed.start)

@@ -14,12 +14,12 @@ from jetspark.jetstream.advisories import Advisories
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.advisories import Advisory, ConsumerLeaderElected, StreamLeaderElected
 from jetspark.jetstream.model.consumer import ConsumerConfig
-from jetspark.jetstream.model.info import ClusterInfo
 from jetspark.jetstream.model.stream import Placement
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster
 from tests.jetstream.support import memory
 from tests.support.consuming import until
+from tests.support.leaders import leader_of
 
 
 @pytest_asyncio.fixture
@@ -37,17 +37,14 @@ async def elected(events: Advisories, old: str | None) -> Advisory:
     raise AssertionError("the events ended")
 
 
-def leader(info: ClusterInfo | None) -> str | None:
-    return info.leader if info is not None else None
-
-
 async def leads(stream: Stream, name: str | None) -> bool:
-    return leader((await stream.info()).cluster) == name
+    info = (await stream.info()).cluster
+    return info is not None and info.leader == name
 
 
-async def test_the_leader_of_a_stream_steps_down_for_another(clustered: JetStream) -> None:
+async def test_the_leader_of_a_stream_steps_down_for_another(cluster: Cluster, clustered: JetStream) -> None:
     stream = await clustered.create_stream(memory("STEP", "step", num_replicas=3))
-    old = leader((await stream.info()).cluster)
+    old = (await leader_of(stream.info, cluster)).name
     async with clustered.advisories([StreamLeaderElected], stream="STEP") as events:
         await stream.stepdown_leader()
         event = await elected(events, old)
@@ -56,12 +53,13 @@ async def test_the_leader_of_a_stream_steps_down_for_another(clustered: JetStrea
     assert len(event.replicas) >= 2
 
 
-async def test_a_stream_hands_over_to_the_server_that_was_asked_for(clustered: JetStream) -> None:
+async def test_a_stream_hands_over_to_the_server_that_was_asked_for(
+    cluster: Cluster, clustered: JetStream
+) -> None:
     stream = await clustered.create_stream(memory("PREFER", "prefer", num_replicas=3))
     async with clustered.advisories([StreamLeaderElected], stream="PREFER") as events:
-        cluster = (await stream.info()).cluster
-        assert cluster is not None
-        old, wanted = cluster.leader, cluster.replicas[0].name
+        old = (await leader_of(stream.info, cluster)).name
+        wanted = next(member.name for member in cluster.servers if member.name != old)
         new = None
         # On a busy machine another one may win the election: it is a wish.
         while new != wanted:
@@ -76,10 +74,12 @@ async def test_a_leader_that_is_not_there_cannot_be_asked_for(clustered: JetStre
         await clustered.stepdown_stream_leader("NOBODY", placement=Placement(preferred="nobody"))
 
 
-async def test_the_leader_of_a_consumer_steps_down_for_another(clustered: JetStream) -> None:
+async def test_the_leader_of_a_consumer_steps_down_for_another(
+    cluster: Cluster, clustered: JetStream
+) -> None:
     stream = await clustered.create_stream(memory("CONSUMED", "consumed", num_replicas=3))
     consumer = await stream.create_consumer(ConsumerConfig(durable_name="c"))
-    old = leader((await consumer.info()).cluster)
+    old = (await leader_of(consumer.info, cluster)).name
     async with clustered.advisories([ConsumerLeaderElected], stream="CONSUMED", consumer="c") as events:
         await clustered.stepdown_consumer_leader("CONSUMED", "c")
         event = await elected(events, old)

@@ -25,6 +25,7 @@ from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 from jetspark.wire import PubFrame
 from tests.support.consuming import until
+from tests.support.leaders import leader_of
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import Peer, ScriptedServer
 
@@ -455,9 +456,7 @@ async def test_a_leader_that_is_killed_costs_nothing(
     killed: list[Server] = []
 
     async def kill() -> None:
-        info = (await stream.info()).cluster
-        assert info is not None
-        killed.append(next(server for server in cluster.servers if server.name == info.leader))
+        killed.append(await leader_of(stream.info, cluster))
         killed[0].kill()
 
     # Calls that die with the leader are repeated after this time.

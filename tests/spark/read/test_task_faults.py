@@ -17,6 +17,7 @@ from jetspark import StreamConfig, blocking
 from jetspark.server import Cluster, Server
 from tests.spark.support import Bench, assert_exactly, expected, finish, texts, to_parquet
 from tests.spark.taps import attempts, hold_first, tap
+from tests.support.leaders import leader_of_now
 from tests.support.waiting import wait_until
 
 LONG = 120  # seconds; only a hang takes so long
@@ -155,8 +156,7 @@ def test_a_task_goes_on_when_the_leader_of_the_stream_is_killed(
         frame = bench.read_stream(remote, "S", startingPosition="earliest", minPartitions=1)
         query = to_parquet(trimmed(tap(frame, tmp_path / "notes", hold_first(gate))), tmp_path)
         has_begun(js, "S", gate)
-        info = stream.info().cluster
-        leader = next(each for each in cluster.servers if info and each.name == info.leader)
+        leader = leader_of_now(stream.info, cluster)
         leader.kill()
         gate.touch()
         finish(query)

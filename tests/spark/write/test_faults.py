@@ -16,6 +16,7 @@ from jetspark.server import Cluster, Server
 from tests.spark.support import LONG, Bench, assert_exactly, expected, finish
 from tests.spark.taps import hold_first, wait_for
 from tests.spark.writing import counted, messages, payloads, start_writing, tagged, write
+from tests.support.leaders import leader_of_now
 from tests.support.waiting import wait_until
 
 #: Rows, in two partitions. A batch has 500 of them on that cluster, and more bytes than Spark holds back.
@@ -164,8 +165,7 @@ def test_each_row_is_written_once_though_the_leader_of_the_stream_is_killed(
         frame = tagged(streamed(remote, bench), in_the_middle(gate), size=SIZE)
         query = start_writing(frame, cluster.url, tmp_path / "cp", subject="S.a")
         wait_until(lambda: stream.info().state.messages > 1000, "rows", LONG)
-        info = stream.info().cluster
-        leader = next(each for each in cluster.servers if info and each.name == info.leader)
+        leader = leader_of_now(stream.info, cluster)
         leader.kill()
         gate.touch()
         finish(query)

@@ -1,0 +1,42 @@
+"""Who leads a stream or a consumer of a cluster. During an election nobody answers, or nobody knows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from jetspark import JetStreamUnavailable, Timeout
+from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
+from jetspark.server import Cluster, Server
+
+__all__ = ["leader_of", "leader_of_now"]
+
+#: Seconds for an election. An answer that a leader took along costs 30 of them.
+_LONG = 100.0
+
+
+async def leader_of(info: Callable[[], Awaitable[StreamInfo | ConsumerInfo]], cluster: Cluster) -> Server:
+    """Wait until the server that answers knows its leader."""
+    async with asyncio.timeout(_LONG):
+        while True:
+            with suppress(Timeout, JetStreamUnavailable):
+                found = _named(await info(), cluster)
+                if found is not None:
+                    return found
+            await asyncio.sleep(0.01)
+
+
+def leader_of_now(info: Callable[[], StreamInfo], cluster: Cluster) -> Server:
+    """`leader_of` for threads."""
+    deadline = time.monotonic() + _LONG
+    while (found := _named(info(), cluster)) is None:
+        assert time.monotonic() < deadline, "no leader"
+        time.sleep(0.01)
+    return found
+
+
+def _named(info: StreamInfo | ConsumerInfo, cluster: Cluster) -> Server | None:
+    name = info.cluster.leader if info.cluster is not None else None
+    return next((member for member in cluster.servers if member.name == name), None)
