@@ -46,7 +46,9 @@ def _watch(main, line):
     print(line, flush=True)
 
 def tell_when_waiting(line):
-    threading.Thread(target=_watch, args=(threading.get_ident(), line), daemon=True).start()
+    watching = threading.Thread(target=_watch, args=(threading.get_ident(), line), daemon=True)
+    watching.start()
+    return watching
 """
 
 

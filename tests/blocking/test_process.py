@@ -169,7 +169,7 @@ with blocking.connect(sys.argv[1]) as nc:
         "wait_closed": running.wait_closed,
         "iterator": lambda: list(js.dead_letters("S", "c", follow=True)),
     }
-    tell_when_waiting("ready")
+    watching = tell_when_waiting("ready")
     try:
         calls[sys.argv[2]]()
     except KeyboardInterrupt:
@@ -178,6 +178,7 @@ with blocking.connect(sys.argv[1]) as nc:
     messages.stop()
     js.publish("S.x", b"after")
     print(consumer.next(expires=10).data.decode())
+watching.join(60)
 print(threading.active_count())
 """
 )
@@ -226,10 +227,11 @@ import socket, sys, threading
 from jetspark import blocking
 
 with socket.create_server(("127.0.0.1", 0)) as silent:
-    tell_when_waiting("ready")
+    watching = tell_when_waiting("ready")
     try:
         blocking.connect(f"nats://127.0.0.1:{silent.getsockname()[1]}", connect_timeout=60)
     except KeyboardInterrupt:
+        watching.join(60)
         print("interrupted", threading.active_count(), flush=True)
 """
 )
