@@ -46,7 +46,6 @@ COMPILED: bool = (
 if TYPE_CHECKING or not COMPILED:
     from jetspark.wire.bulk import (
         acks,
-        any_status,
         arrow_columns,
         by_subscription,
         delivered_by,
@@ -66,7 +65,6 @@ else:
             MsgFrame,
             Parser,
             acks,
-            any_status,
             arrow_columns,
             by_subscription,
             delivered_by,
@@ -104,7 +102,6 @@ __all__ = [
     "SubFrame",
     "UnsubFrame",
     "acks",
-    "any_status",
     "arrow_columns",
     "by_subscription",
     "delivered_by",

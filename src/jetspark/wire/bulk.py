@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Columns",
     "acks",
-    "any_status",
     "arrow_columns",
     "by_subscription",
     "delivered_by",
@@ -61,11 +60,6 @@ def by_subscription(frames: list[AnyFrame]) -> list[tuple[bytes | None, list[Any
         else:
             known[sid] = group
     return groups
-
-
-def any_status(frames: list[MsgFrame]) -> bool:
-    """Whether one of them may be a status: a header and no payload."""
-    return any(not frame.data and frame.header for frame in frames)
 
 
 def total_size(frames: list[MsgFrame]) -> int:

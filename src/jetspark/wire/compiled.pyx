@@ -33,7 +33,6 @@ __all__ = [
     "MsgFrame",
     "Parser",
     "acks",
-    "any_status",
     "arrow_columns",
     "by_subscription",
     "delivered_by",
@@ -600,17 +599,6 @@ def by_subscription(list frames not None):
     if count and len(groups) == 0:
         groups.append((current, frames))
     return groups
-
-
-def any_status(list frames not None):
-    """Whether one of them may be a status: a header and no payload."""
-    cdef Py_ssize_t at
-    cdef MsgFrame frame
-    for at in range(PyList_GET_SIZE(frames)):
-        frame = <MsgFrame?>PyList_GET_ITEM(frames, at)
-        if frame.data_size == 0 and frame.header_size != 0:
-            return True
-    return False
 
 
 def total_size(list frames not None):
