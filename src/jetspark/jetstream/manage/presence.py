@@ -15,7 +15,7 @@ from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, ExceededLi
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 
-__all__ = ["Presence"]
+__all__ = ["Presence", "deleted"]
 
 #: Seconds for which the server must say that the consumer does not exist, and between two questions.
 _PATIENCE: Final = 2.0
@@ -78,11 +78,17 @@ class Presence:
         self._missing_at = now
         if now - self._missing_since < _PATIENCE:
             return None
-        error = ConsumerDeleted(
-            f"consumer {self._consumer} of stream {self._stream} was deleted: no more messages arrive",
-            status=409,
-            description="Consumer Deleted",
-            hint="Create it again; without durable_name it is deleted after `inactive_threshold` without use",
-        )
-        error.__cause__ = cause
-        return error
+        hint = "Create it again; without durable_name it is deleted after `inactive_threshold` without use"
+        return deleted(self._stream, self._consumer, cause, hint)
+
+
+def deleted(stream: str, consumer: str, cause: Error, hint: str) -> ConsumerDeleted:
+    """The error about a consumer that does not exist any more, as the server said in `cause`."""
+    error = ConsumerDeleted(
+        f"consumer {consumer} of stream {stream} was deleted: no more messages arrive",
+        status=409,
+        description="Consumer Deleted",
+        hint=hint,
+    )
+    error.__cause__ = cause
+    return error

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, MissedHeartbeat, StreamNotFound
+from jetspark.errors import ConsumerNotFound, Error, MissedHeartbeat, StreamNotFound
 from jetspark.jetstream.api import API
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.manage.ownership import Ownership
+from jetspark.jetstream.manage.presence import deleted
 from jetspark.jetstream.message.delivered import give_back
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
@@ -96,13 +97,8 @@ class PushSubscription(PushReader):
 
     def _on_gone(self, cause: Error) -> None:
         """Report it. A durable may be created again; with an ephemeral one the subscription ends."""
-        error = ConsumerDeleted(
-            f"consumer {self._name} of stream {self._stream} was deleted: no more messages arrive",
-            status=409,
-            description="Consumer Deleted",
-            hint="Subscribe again; the server deletes an ephemeral consumer after inactive_threshold (5 s)",
-        )
-        error.__cause__ = cause
+        hint = "Subscribe again; the server deletes an ephemeral consumer after inactive_threshold (5 s)"
+        error = deleted(self._stream, self._name, cause, hint)
         if self._ownership is not None and self._ownership.ends_with_us:
             self._ownership.forget()
             self._finish(error)
