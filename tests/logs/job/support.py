@@ -11,11 +11,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from jetspark import blocking
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
+from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.job.preflight import check_server
 from jetspark.logs.job.runner import BatchProgress, Runner
@@ -66,12 +68,19 @@ def messages_of(
     session: SparkSession, lines: Iterable[str | bytes], headers: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Lines as they are read from a stream."""
-    fields = {name: [value] for name, value in (headers or {}).items()}
+    given = {name.lower(): value for name, value in (headers or {}).items()}
+    values = [given.get(header.lower()) for header in HEADER_COLUMNS.values()]
     messages = [
-        ("logs.1.web1", line.encode() if isinstance(line, str) else line, fields, "LOGS", number, RECEIVED)
+        (
+            *("logs.1.web1", line.encode() if isinstance(line, str) else line, "LOGS", number, RECEIVED),
+            *values,
+        )
         for number, line in enumerate(lines, 1)
     ]
-    return session.createDataFrame(messages, READ_SCHEMA)
+    schema = StructType([field for field in READ_SCHEMA if field.name != "headers"])
+    for column in HEADER_COLUMNS:
+        schema.add(column, "string")
+    return session.createDataFrame(messages, schema)
 
 
 def parsed(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Final, Literal, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -13,8 +13,9 @@ from jetspark.logs.job.patterns import Pattern, read_pattern
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.job.toml_lines import Where
 
-__all__ = ["META", "Config", "Section", "SinkSection", "SinkWriter", "SourceSection"]
+__all__ = ["META", "Config", "Place", "Section", "SinkSection", "SinkWriter", "SourceSection"]
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: Columns of every row, of any format.
 META: Final = ("host", "file", "line_offset", "cut", "subject", "stream", "sequence", "received")
 #: Columns that a format adds, besides `time`.
@@ -33,6 +34,19 @@ _OF_FORMAT: Final[dict[str, tuple[str, ...]]] = {
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the file; unknown keys are errors."""
+
+
+class Place(NamedTuple):
+    """Where a message is, and when it was stored: a stream that is made anew counts from 1 again."""
+
+    stream: str
+    sequence: int
+    #: In microseconds since 1970.
+    received: int
+
+    @property
+    def time(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.received)
 
 
 class SourceSection:
@@ -55,8 +69,14 @@ class SourceSection:
     def check(self, where: Where) -> None:
         """Check what the types do not. Raises `UsageError`."""
 
-    def read(self, spark: SparkSession) -> DataFrame:
-        """The messages as a streaming frame with the columns of `format("jetstream")`."""
+    def read(self, spark: SparkSession, headers: Mapping[str, str]) -> DataFrame:
+        """The messages as a streaming frame: the columns of `format("jetstream")`, and of these headers."""
+        raise NotImplementedError
+
+    def read_again(
+        self, spark: SparkSession, headers: Mapping[str, str], places: Iterable[Place]
+    ) -> DataFrame:
+        """A few messages with the columns of `read`. Raises `DataLoss` for those that are gone."""
         raise NotImplementedError
 
     def options(self) -> dict[str, str]:
@@ -109,7 +129,7 @@ class SinkWriter:
         """Remove what an earlier attempt at a batch may have written."""
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
-        """Write a batch. `since` is set if parts of it may have been stored since then."""
+        """Write a batch: compute every row, once. `since`: parts of it may have been stored since then."""
         raise NotImplementedError
 
 

@@ -7,8 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jetspark.logs.format.message import CUT, ENCODING, FILE, HOST, OFFSET
-from jetspark.logs.job.parse.decode import first_header
+from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.target import line_id
 from jetspark.spark.write.dead_letters import REASON, TRUNCATED
 
@@ -19,15 +18,14 @@ SEQUENCE: Final = "Dead-Letter-Sequence"
 #: The bytes of a message that are reserved for headers.
 HEADER_BYTES: Final = 16 * 1024
 
-#: Headers of a line that its dead letter keeps. Others may be instructions to the server.
-_KEPT: Final = (HOST, FILE, OFFSET, CUT, ENCODING)
 #: The longest value of a header, so that all of them fit into `HEADER_BYTES`.
 _MAX_CHARACTERS: Final = 512
 
 
 def as_dead_letters(rows: DataFrame, name: str, max_bytes: int) -> DataFrame:
     """Rows with a `_reason` as messages: the data of the line, its headers, and its place in the stream."""
-    kept = {header: first_header("_headers", header) for header in _KEPT}
+    # Other headers of the line may be instructions to the server.
+    kept = {header: F.col(column) for column, header in HEADER_COLUMNS.items()}
     own = {
         REASON: F.col("_reason"),
         STREAM: F.col("stream"),

@@ -1,6 +1,7 @@
 """The job: the streaming queries of a configuration, and what they do with a batch.
 
-Rows: one query. It reads and parses a batch once, publishes its dead letters, then writes its rows.
+Rows: one query. It reads and parses a batch once, writes the rows, and notes the lines that do not parse on
+the way; these few are read again and become dead letters.
 Counts: two queries, one for the counts and one for the dead letters, each with a checkpoint of its own.
 
 Processing a batch again adds nothing: see `sinks` and `target`. So a batch may be interrupted anywhere; Spark
@@ -11,25 +12,28 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.storagelevel import StorageLevel
 
 from jetspark.logs.job.checkpoint import Checkpoint, lock_checkpoint
-from jetspark.logs.job.config import Config
+from jetspark.logs.job.config import Config, Place
 from jetspark.logs.job.dead_letters import as_dead_letters
 from jetspark.logs.job.errors import spark_explained
+from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.job.preflight import Outputs
 from jetspark.logs.job.toml_lines import Where
 
 __all__ = ["STOPPED", "BatchResult", "Job"]
 
+#: So many lines of a batch that do not parse are read again one by one; for more, the batch is read again.
+_FEW: Final = 2000
 #: Marks the error that ends a query between two batches.
 STOPPED: Final = "jetspark pipeline: stopped between two batches"
 
@@ -68,8 +72,11 @@ class Job:
 
     def rows(self, outputs: Outputs | None = None) -> DataFrame:
         """The lines as rows, including the ones that do not parse. Raises `UsageError` for invalid SQL."""
+        return self._rows_of(self._config.source.read(self._spark, HEADER_COLUMNS), outputs)
+
+    def _rows_of(self, messages: DataFrame, outputs: Outputs | None) -> DataFrame:
         config = self._config
-        rows = parse_lines(config.source.read(self._spark), config, self._where)
+        rows = parse_lines(messages, config, self._where)
         if outputs is None:
             return rows
         columns = config.written_columns if config.counts is None else config.counts.by
@@ -143,12 +150,7 @@ class Job:
             if self._stopping.is_set():
                 raise RuntimeError(STOPPED)
             since = checkpoint.planned_at(number) if number <= last_planned else None
-            # Used twice, and reading again may give another result by then.
-            batch.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                result = worker(_Batch(batch, number, since), outputs)
-            finally:
-                batch.unpersist()
+            result = worker(_Batch(batch, number, since), outputs)
             with self._lock:
                 self._results[name, number] = result
 
@@ -164,24 +166,39 @@ class Job:
     # --- batches
 
     def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
-        is_bad = F.col("_reason").isNotNull()
-        counts = batch.frame.groupBy(is_bad.alias("bad")).count().collect()
-        found = {row["bad"]: row["count"] for row in counts}
-        result = BatchResult(found.get(False, 0), found.get(True, 0))
-        if result.dead_letters:
-            self._publish_dead_letters(batch._replace(frame=batch.frame.where(is_bad)), outputs)
-        self._write(batch._replace(frame=batch.frame.where(~is_bad)), outputs, result.rows)
-        return result
+        bad = F.col("_reason").isNotNull()
+        place = F.struct("stream", "sequence", F.unix_micros("received"))
+        observed = Observation()
+        # Besides counting, this keeps Spark from parsing a line again for each of its columns.
+        rows = batch.frame.select(*self._config.row_columns, "_reason").observe(
+            observed,
+            F.count(F.lit(1)).alias("lines"),
+            F.count_if(bad).alias("bad"),
+            F.slice(F.collect_set(F.when(bad, place)), 1, _FEW).alias("places"),
+        )
+        self._write(batch._replace(frame=rows.where(~bad)), outputs)
+        found = observed.get
+        if found["bad"]:
+            if found["bad"] <= _FEW:
+                places = [Place(*each) for each in found["places"]]
+                messages = self._config.source.read_again(self._spark, HEADER_COLUMNS, places)
+                letters = self._rows_of(messages, outputs)
+            else:
+                letters = batch.frame
+            self._publish_dead_letters(batch._replace(frame=letters.where(bad)), outputs)
+        return BatchResult(found["lines"] - found["bad"], found["bad"])
 
     def _do_counts(self, batch: _Batch, outputs: Outputs) -> BatchResult:
-        result = BatchResult(batch.frame.count(), 0)
-        self._write(batch, outputs, result.rows)
+        with _kept(batch.frame):
+            result = BatchResult(batch.frame.count(), 0)
+            self._write(batch, outputs)
         return result
 
     def _do_dead_letters(self, batch: _Batch, outputs: Outputs) -> BatchResult:
-        result = BatchResult(0, batch.frame.count())
-        if result.dead_letters:
-            self._publish_dead_letters(batch, outputs)
+        with _kept(batch.frame):
+            result = BatchResult(0, batch.frame.count())
+            if result.dead_letters:
+                self._publish_dead_letters(batch, outputs)
         return result
 
     def _publish_dead_letters(self, batch: _Batch, outputs: Outputs) -> None:
@@ -189,10 +206,19 @@ class Job:
             letters = as_dead_letters(batch.frame, self._config.name, target.max_bytes)
             target.publish(letters, since=batch.since)
 
-    def _write(self, batch: _Batch, outputs: Outputs, rows: int) -> None:
+    def _write(self, batch: _Batch, outputs: Outputs) -> None:
         if batch.since is not None:
             outputs.sink.forget(batch.number)
-        if rows:
-            owner = self._writer.id()
-            assert owner is not None, "Spark writes it before the first batch"
-            outputs.sink.write(batch.frame, batch.number, owner=owner, since=batch.since)
+        owner = self._writer.id()
+        assert owner is not None, "Spark writes it before the first batch"
+        outputs.sink.write(batch.frame, batch.number, owner=owner, since=batch.since)
+
+
+@contextlib.contextmanager
+def _kept(frame: DataFrame) -> Iterator[None]:
+    """Keep the rows of a frame that is used twice: reading again may give another result by then."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield
+    finally:
+        frame.unpersist()

@@ -24,8 +24,13 @@ from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
 
 __all__ = ["SQL_CONF", "start_session", "stop_session"]
 
-#: Required by a job. Without ANSI mode, an expression that fails on a line is null, not an error.
-SQL_CONF: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+#: For every job. Without ANSI mode, an expression that fails on a line is null, not an error.
+SQL_CONF: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",
+    # So many files may be open in a task; only for more are the rows sorted by directory.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
+}
 _STATIC: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -14,7 +13,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from jetspark.logs.format.message import CUT, ENCODING, FILE, HOST, OFFSET
 
-__all__ = ["first_header", "read_lines"]
+__all__ = ["HEADER_COLUMNS", "read_lines"]
+
+#: The columns that the source makes of the agent's headers.
+HEADER_COLUMNS: Final = {"_host": HOST, "_file": FILE, "_offset": OFFSET, "_cut": CUT, "_encoding": ENCODING}
 
 #: The limit on a decompressed line in bytes. The agent cuts lines far below it.
 _MAX_BYTES: Final = 1024 * 1024
@@ -22,40 +24,34 @@ _MAX_BYTES: Final = 1024 * 1024
 _MAX_BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
-def first_header(column: str, name: str) -> Column:
-    """The first value of a header, or null. The case of its name does not matter."""
-    values = F.map_values(F.map_filter(column, lambda key, _: F.lower(key) == name.lower()))
-    return F.get(F.get(values, 0), 0)
-
-
 def read_lines(messages: DataFrame, *, compressed: bool) -> tuple[DataFrame, Column]:
     """The messages with `_line`, and the reason for lines that cannot be decoded."""
     if compressed:
         frame, reason = _decompressed(messages), "invalid compressed data"
     else:
-        frame = messages.withColumns({"_plain": F.col("data"), "_undecoded": _encoding().isNotNull()})
+        frame = messages.withColumns({"_plain": F.col("data"), "_undecoded": _compression().isNotNull()})
         reason = "the line is compressed, and source.compressed is not set"
     return _with_meta(frame), F.when(F.col("_undecoded"), F.lit(reason))
 
 
-def _encoding() -> Column:
-    encoding = F.lower(first_header("headers", ENCODING))
+def _compression() -> Column:
+    encoding = F.lower("_encoding")
     return F.when(encoding.isin("gzip", "zstd"), encoding)
 
 
 def _decompressed(messages: DataFrame) -> DataFrame:
     """The messages with `_plain`, the decompressed data; null if decompression fails."""
-    named = messages.withColumn("_encoding", _encoding())
+    named = messages.withColumn("_compression", _compression())
     schema = StructType([*named.schema.fields, StructField("_plain", BinaryType())])
     unpacked = named.mapInArrow(unpack, schema)
-    return unpacked.withColumn("_undecoded", F.col("_plain").isNull()).drop("_encoding")
+    return unpacked.withColumn("_undecoded", F.col("_plain").isNull()).drop("_compression")
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches with a column `_plain` of at most `_MAX_BATCH_BYTES` bytes."""
     for batch in batches:
         data = batch.column(batch.schema.get_field_index("data"))
-        encodings = batch.column(batch.schema.get_field_index("_encoding"))
+        encodings = batch.column(batch.schema.get_field_index("_compression"))
         if encodings.null_count == len(encodings):
             yield _joined(batch, data)
             continue
@@ -87,18 +83,17 @@ def _plain(data: bytes, encoding: str | None) -> bytes | None:
 
 def _with_meta(frame: DataFrame) -> DataFrame:
     last_token = F.element_at(F.split("subject", r"\."), -1)
-    header = partial(first_header, "headers")
     return frame.select(
         "subject",
         "stream",
         "sequence",
         F.col("timestamp").alias("received"),
-        F.coalesce(header(HOST), last_token).alias("host"),
-        header(FILE).alias("file"),
-        header(OFFSET).try_cast("bigint").alias("line_offset"),
-        F.coalesce(F.lower(header(CUT)) == "true", F.lit(False)).alias("cut"),
+        F.coalesce("_host", last_token).alias("host"),
+        F.col("_file").alias("file"),
+        F.col("_offset").try_cast("bigint").alias("line_offset"),
+        F.coalesce(F.lower("_cut") == "true", F.lit(False)).alias("cut"),
         F.make_valid_utf8(F.col("_plain").cast("string")).alias("_line"),
         F.col("data").alias("_data"),
-        F.col("headers").alias("_headers"),
+        *HEADER_COLUMNS,
         "_undecoded",
     )

@@ -1,7 +1,8 @@
 """Parses lines into rows with Spark's own functions; only compressed lines pass through Python.
 
 A row has the columns of `Config.row_columns`, and `_reason`: null, or why its line does not parse. `_data`
-and `_headers` keep the message for the dead letter. Nothing here raises because of the content of a line.
+and the columns of its headers keep the message for the dead letter. Nothing here raises because of the
+content of a line.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import explained
-from jetspark.logs.job.parse.decode import read_lines
+from jetspark.logs.job.parse.decode import HEADER_COLUMNS, read_lines
 from jetspark.logs.job.parse.formats import FORMATS
 from jetspark.logs.job.parse.times import formatted_time, iso_time, of_this_era
 from jetspark.logs.job.toml_lines import Where
@@ -23,7 +24,7 @@ from jetspark.logs.job.toml_lines import Where
 __all__ = ["INTERNAL", "parse_lines"]
 
 #: Columns for the job only.
-INTERNAL: Final = ("_reason", "_data", "_headers")
+INTERNAL: Final = ("_reason", "_data", *HEADER_COLUMNS)
 #: Plan nodes of SQL that changes the number of rows.
 _NOT_BY_LINE: Final = {"Generate", "Window", "Aggregate"}
 

@@ -34,4 +34,9 @@ class _ConsoleWriter(SinkWriter):
         self._rows = rows
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
-        rows.select(*self._columns).show(self._rows, truncate=False)
+        shown = rows.select(*self._columns).persist()
+        try:
+            shown.count()  # Showing alone would not compute all of them.
+            shown.show(self._rows, truncate=False)
+        finally:
+            shown.unpersist()

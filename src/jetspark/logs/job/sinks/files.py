@@ -33,6 +33,8 @@ _SAFE: Final = r"\A(?!__HIVE_DEFAULT_PARTITION__\z)[A-Za-z0-9_-][A-Za-z0-9._-]{0
 #: Directories that Spark fills before it moves them.
 _STAGING: Final = ".spark-staging-*"
 _OWNER: Final = "_jetspark"
+#: So many files of a batch in one directory cost less than a shuffle.
+_FEW_TASKS: Final = 4
 
 
 class FileSink(Section, SinkSection, frozen=True):
@@ -98,8 +100,8 @@ class TableWriter(SinkWriter):
         for field in made.schema:
             if field.name in by and field.dataType.simpleString() == "string":
                 made = made.withColumn(field.name, _safe(field.name))
-        if by:  # One file for each directory, not one of each task.
-            made = made.repartition(*by)
+        if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
+            made = made.repartition(*by)  # One file for each directory, not one of each task.
         made = made.withColumn("batch", F.lit(batch).cast("bigint"))
         (
             made.write.format(self._sink.format)

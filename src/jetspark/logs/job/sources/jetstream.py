@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from jetspark.errors import UsageError
-from jetspark.logs.job.config import Section, SourceSection
+from jetspark.errors import DataLoss, MessageNotFound, UsageError
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.message.stored import StoredMessage
+from jetspark.jetstream.read.listing import concurrently
+from jetspark.jetstream.retry import OUTAGE
+from jetspark.jetstream.stream import Stream
+from jetspark.logs.job.config import Place, Section, SourceSection
 from jetspark.logs.job.toml_lines import Where
-from jetspark.spark.options import Use, parse_options
+from jetspark.spark.connections import process_connection
+from jetspark.spark.options import SourceOptions, Use, parse_options
+from jetspark.spark.read.data_loss import report_loss
+from jetspark.spark.schema import read_schema
 
 __all__ = ["JetStreamSource"]
 
@@ -96,8 +104,24 @@ class JetStreamSource(Section, SourceSection, frozen=True):
                     raise where.error(f"source.{key}", what, error.hint) from None
             raise where.error("source", message, error.hint) from None
 
-    def read(self, spark: SparkSession) -> DataFrame:
-        return spark.readStream.format("jetstream").options(**self.options()).load()
+    def read(self, spark: SparkSession, headers: Mapping[str, str]) -> DataFrame:
+        options = {**self.options(), **_header_options(headers)}
+        return spark.readStream.format("jetstream").options(**options).load()
+
+    def read_again(
+        self, spark: SparkSession, headers: Mapping[str, str], places: Iterable[Place]
+    ) -> DataFrame:
+        options = parse_options({**self.options(), **_header_options(headers)})
+        connection = process_connection(options.connection, retry_for=OUTAGE)
+        found = connection.run(_get(connection.js, places, options))
+        rows = [
+            (
+                *(message.subject, message.data, place.stream, place.sequence, place.time),
+                *(_text(message.headers.get(header)) for header in headers.values()),
+            )
+            for place, message in found
+        ]
+        return spark.createDataFrame(rows, read_schema(options))
 
     def options(self) -> dict[str, str]:
         start = self.start
@@ -139,6 +163,40 @@ class JetStreamSource(Section, SourceSection, frozen=True):
 #: Keys whose value is a path.
 _FILES: Final = tuple(name for name in JetStreamSource.__struct_fields__ if name.endswith("_file"))
 _SECRETS: Final = ("password_file", "token_file")
+
+
+def _header_options(headers: Mapping[str, str]) -> dict[str, str]:
+    columns = ",".join(f"{column}={header}" for column, header in headers.items())
+    return {"includeHeaders": "false", "headerColumns": columns}
+
+
+async def _get(
+    js: JetStream, places: Iterable[Place], options: SourceOptions
+) -> list[tuple[Place, StoredMessage]]:
+    """The messages, as far as they are still there; reports the loss of others."""
+    streams: dict[str, Stream] = {}
+
+    async def get(place: Place) -> StoredMessage | None:
+        try:
+            message = await streams[place.stream].get_message(place.sequence)
+        except MessageNotFound:
+            return None
+        return message if message.timestamp == place.time else None
+
+    places = list(places)
+    for name in {place.stream for place in places}:
+        streams[name] = await js.get_stream(name)
+    found = list(zip(places, await concurrently(get, places), strict=True))
+    for place, message in found:
+        if message is None:
+            stream, first = place.stream, place.sequence
+            lost = DataLoss(stream=stream, first_seq=first, next_seq=first + 1, cause="deleted meanwhile")
+            report_loss(lost, options)
+    return [(place, message) for place, message in found if message is not None]
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _joined(value: str | list[str]) -> str:
