@@ -28,7 +28,7 @@ from jetspark.errors import StreamNameInUse, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.logs.agent.agent import Agent, AgentStatus
-from jetspark.logs.agent.discovery import COMPRESSED
+from jetspark.logs.agent.input import COMPRESSED
 from jetspark.logs.agent.options import MAX_LINE, ShipOptions, default_positions
 from jetspark.logs.compression import ENCODINGS
 

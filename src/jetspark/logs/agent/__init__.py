@@ -1,6 +1,9 @@
 """The agent: follows log files and publishes each line once.
 
 split         bytes into lines, without I/O
+multiline     rules that say which lines belong to one event
+join          lines into events by a rule, without I/O
+input         which files are read, and how their lines are joined and published
 positions     the position file: how far each file is stored
 file          one followed file, and whether it is still the same
 discovery     the followed files: patterns, renames, truncations

@@ -27,6 +27,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.retry import Backoff
 from jetspark.logs.agent.discovery import WatchedFiles
 from jetspark.logs.agent.file import TailedFile
+from jetspark.logs.agent.input import LogInput
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import Positions
 from jetspark.logs.agent.reader import FileReader
@@ -64,9 +65,8 @@ class Agent:
         self._report = report
         self._positions = Positions(options.positions)
         self._watched = WatchedFiles(
-            options.patterns,
+            options.file_inputs,
             self._positions,
-            exclude=options.exclude,
             from_end=options.from_end,
             close_after=options.close_after,
             report=report,
@@ -77,7 +77,9 @@ class Agent:
         self._reports = ReportPublisher(js, options, self.status, self._switch)
         self._stored_ids = StoredIds(js, options)
         self._queue = SendQueue(js, options, self._stored_ids)
-        self._input = None if options.patterns else StandardInput(lambda: self._line_limit)
+        self._input = (
+            None if options.file_inputs else StandardInput(lambda: self._line_limit, options.multiline)
+        )
         # Counts of earlier send queues.
         self._lines = self._bytes = self._duplicates = 0
         self._stopping = asyncio.Event()
@@ -108,7 +110,7 @@ class Agent:
         return AgentStatus(
             state="paused" if self._switch.paused and self._queue.idle else "shipping",
             host=self._options.host,
-            subject=self._options.subject,
+            subject=",".join(self._options.subjects),
             files=len(files),
             lines=self._lines + self._queue.lines,
             bytes=self._bytes + self._queue.bytes,
@@ -124,7 +126,7 @@ class Agent:
         transient ones too.
         """
         try:
-            if self._options.patterns:
+            if self._options.file_inputs:
                 self._positions.load()
                 self._stored_ids.since = self._positions.since
             # Before anything else that may wait: once a file is open, a rotation cannot lose it.
@@ -294,7 +296,7 @@ class Agent:
         lines, data = await self._reader.read(file, self._line_limit)
         if not lines:
             return 0
-        envelope = self._envelope(file.position.path, file.position.identity)
+        envelope = self._envelope(file.source, file.position.path, file.position.identity)
         begin = file.offset
         ends = [line.offset - begin for line in lines[_PIECE::_PIECE]] + [len(data)]
         start = 0
@@ -307,7 +309,7 @@ class Agent:
         return len(data)
 
     async def _ship_input(self, source: StandardInput) -> None:
-        envelope = self._envelope("-", source.identity)
+        envelope = self._envelope(self._options.one_input, "-", source.identity)
         async for lines in source.pieces():
             self._queue.check()
             for start in range(0, len(lines), _PIECE):
@@ -317,10 +319,16 @@ class Agent:
                 piece = lines[start : start + _PIECE]
                 await self._queue.send(piece, envelope.wrap(piece), None, b"")
 
-    def _envelope(self, path: str, identity: str) -> Envelope:
+    def _envelope(self, source: LogInput, path: str, identity: str) -> Envelope:
         options = self._options
         return Envelope(
-            options.subject, options.host, path, identity, encoding=options.compress, compress=self._compress
+            options.subject_of(source),
+            options.host,
+            path,
+            identity,
+            line_format=source.format,
+            encoding=options.compress,
+            compress=self._compress,
         )
 
     @property
@@ -374,7 +382,7 @@ class Agent:
 
     async def _save(self, *, force: bool = False) -> None:
         """Write the positions, if they changed. A full disk does not stop shipping."""
-        if not self._options.patterns:
+        if not self._options.file_inputs:
             return
         async with self._saving:
             self._queue.settle()

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jetspark.logs.agent.file import TailedFile, is_same, last_line_end
+from jetspark.logs.agent.input import LogInput
 from jetspark.logs.agent.positions import FilePosition, Key, Positions
 from jetspark.logs.format.names import kind_of_file
 
-__all__ = ["COMPRESSED", "WatchedFiles"]
+__all__ = ["WatchedFiles"]
 
-#: Compressed by log rotation: not text.
-COMPRESSED: Final = ("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.lz4")
 #: How often a look that finds new files is repeated. A file that is renamed between the listing and its
 #: `stat` is found under neither name, and its successor must not be shipped before it.
 _LOOKS: Final = 4
@@ -36,24 +35,25 @@ class _Found(NamedTuple):
     key: Key
     #: Open if it was not known; -1 if it was.
     fd: int
+    source: LogInput
 
 
 class WatchedFiles:
-    """The followed files, by device and inode."""
+    """The followed files of all inputs, by device and inode. The first input that matches a file has it."""
 
     def __init__(
         self,
-        patterns: Sequence[str],
+        inputs: Sequence[LogInput],
         positions: Positions,
         *,
-        exclude: Sequence[str] = COMPRESSED,
         from_end: bool = False,
         close_after: float = 60.0,
         report: Callable[[str], None],
     ) -> None:
-        self._patterns = patterns
-        # One expression: every name is matched five times a second.
-        self._excluded = re.compile("|".join(map(fnmatch.translate, exclude)) or "(?!)")
+        # One expression for each input: every name is matched five times a second.
+        self._inputs = [
+            (each, re.compile("|".join(map(fnmatch.translate, each.exclude)) or "(?!)")) for each in inputs
+        ]
         self._positions = positions
         self._from_end = from_end
         self._close_after = close_after
@@ -71,10 +71,11 @@ class WatchedFiles:
         found: dict[Key, _Found] = {}
         for _ in range(_LOOKS):
             before = len(found.keys() - known)
-            for pattern in self._patterns:
-                for path in glob.iglob(pattern, recursive=True, include_hidden=True):
-                    if not self._excluded.match(os.path.basename(path)):
-                        self._find(path, found, known)
+            for source, excluded in self._inputs:
+                for pattern in source.patterns:
+                    for path in glob.iglob(pattern, recursive=True, include_hidden=True):
+                        if not excluded.match(os.path.basename(path)):
+                            self._find(path, source, found, known)
             if len(found.keys() - known) == before:
                 break
         if self._first:
@@ -87,11 +88,11 @@ class WatchedFiles:
         """Follow the files that were found, and mark the others. Files may have been dropped since `look`."""
         now = time.monotonic()
         # Exact matches first, so that no other file takes their position.
-        for path, key, fd in sorted(found, key=lambda each: each.key not in self._positions.entries):
+        for path, key, fd, source in sorted(found, key=lambda each: each.key not in self._positions.entries):
             if fd >= 0 and key in self.files:
                 os.close(fd)
             elif fd >= 0:
-                self._follow(path, key, fd)
+                self._follow(path, key, fd, source)
             if key in self.files:
                 self.files[key].left = None
         seen = {each.key for each in found}
@@ -133,19 +134,20 @@ class WatchedFiles:
             self._refused.add(path)
             self._report(f"cannot read {path}: {error.strerror}")
 
-    def _follow(self, path: str, key: Key, fd: int) -> None:
+    def _follow(self, path: str, key: Key, fd: int, source: LogInput) -> None:
         try:
             position = self._position(path, key, fd)
         except OSError as error:
             os.close(fd)
             self._cannot_read(path, error)
             return
-        self.files[key] = TailedFile(fd, position)
+        position.input = source.name
+        self.files[key] = TailedFile(fd, position, source)
         if self._positions.entries.get(key) is not position:
             self._positions.entries[key] = position
             self.unsaved = True
 
-    def _find(self, path: str, found: dict[Key, _Found], known: set[Key]) -> None:
+    def _find(self, path: str, source: LogInput, found: dict[Key, _Found], known: set[Key]) -> None:
         try:
             status = os.stat(path)
             key = status.st_dev, status.st_ino
@@ -157,9 +159,9 @@ class WatchedFiles:
             if key in found:
                 return
             if key in known:
-                found[key] = _Found(path, key, -1)
+                found[key] = _Found(path, key, -1, source)
                 return
-            opened = _open(path)
+            opened = _open(path, source)
         except FileNotFoundError:
             return  # Deleted meanwhile.
         except OSError as error:
@@ -173,11 +175,13 @@ class WatchedFiles:
 
     def _find_renamed(self, position: FilePosition, found: dict[Key, _Found]) -> None:
         """Find a file that was renamed while no agent ran, even if no pattern matches its new name."""
+        sources = [source for source, _ in self._inputs]
+        source = next((each for each in sources if each.name == position.input), sources[0])
         try:
             with os.scandir(Path(position.path).parent) as entries:
                 for entry in entries:
                     if entry.inode() == position.inode and entry.is_file(follow_symlinks=False):
-                        self._take_renamed(_open(entry.path, os.O_NOFOLLOW), position, found)
+                        self._take_renamed(_open(entry.path, source, os.O_NOFOLLOW), position, found)
                         return
         except OSError:
             return  # The directory is gone too.
@@ -215,7 +219,7 @@ class WatchedFiles:
         return None
 
 
-def _open(path: str, flags: int = 0) -> _Found:
+def _open(path: str, source: LogInput, flags: int = 0) -> _Found:
     """Open a regular file. Raises `OSError`."""
     fd = os.open(path, _OPEN | flags)
     try:
@@ -225,4 +229,4 @@ def _open(path: str, flags: int = 0) -> _Found:
     except BaseException:
         os.close(fd)
         raise
-    return _Found(path, (status.st_dev, status.st_ino), fd)
+    return _Found(path, (status.st_dev, status.st_ino), fd, source)

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from jetspark.logs.agent.input import LogInput
 from jetspark.logs.agent.positions import FilePosition, Key
 
 __all__ = ["LEAST_LINE", "FileState", "TailedFile", "Truncated", "is_same", "last_line_end", "tail_of"]
@@ -40,9 +41,10 @@ _NEVER: Final = FileState(-1, -1)
 class TailedFile:
     """An open file. `offset` is how far it is read, `position.offset` how far it is stored."""
 
-    def __init__(self, fd: int, position: FilePosition) -> None:
+    def __init__(self, fd: int, position: FilePosition, source: LogInput) -> None:
         self._fd = fd
         self.position = position
+        self.source = source
         self.offset = position.offset
         self.tail = position.tail
         #: Since when no pattern matches it, by the monotonic clock; None while one does.
@@ -51,6 +53,11 @@ class TailedFile:
         #: Its state at the last read.
         self.read_at = _NEVER
         self._incomplete = _NEVER
+        #: When to stop waiting for more of an event, by the monotonic clock; None to wait for any time.
+        self._give_up: float | None = None
+        # An event that may continue, and where it begins.
+        self._held = b""
+        self._held_at = 0
 
     @property
     def key(self) -> Key:
@@ -62,11 +69,36 @@ class TailedFile:
 
     def has_new_data(self, state: FileState) -> bool:
         """Whether there is something to read in this state."""
-        return state.size != self.offset and state != self._incomplete
+        if state.size == self.offset and not (self._held and self.held):
+            return False
+        return state != self._incomplete or self.timed_out(state)
 
-    def wait_for_more(self, state: FileState) -> None:
-        """Skip the file until its state changes: it has no complete line yet."""
+    def wait_for_more(self, state: FileState, timeout: float | None = None) -> None:
+        """Skip the file until its state changes, or for `timeout` seconds: it has no complete line yet."""
         self._incomplete = state
+        self._give_up = None if timeout is None else time.monotonic() + timeout
+
+    def timed_out(self, state: FileState) -> bool:
+        """Whether the file stayed in this state for the timeout of `wait_for_more`."""
+        return self._give_up is not None and state == self._incomplete and time.monotonic() >= self._give_up
+
+    @property
+    def held(self) -> bytes:
+        """The bytes after `offset` that were read and not sent, because their event may continue."""
+        start = self.offset - self._held_at
+        return self._held[start:] if start >= 0 else b""
+
+    def hold(self, data: bytes) -> None:
+        """Keep the event that begins at `offset`: if the file is truncated, it is sent as it is."""
+        if len(data) > len(self.held):
+            self.grown = time.monotonic()
+        self._held, self._held_at = data, self.offset
+
+    def end_event(self, end: int) -> None:
+        """End the event at this offset, whatever follows. Save the position before the event is sent."""
+        at = self.position
+        at.ends = [*(each for each in at.ends if each > at.offset), end]
+        self._incomplete, self._give_up = _NEVER, None
 
     def behind(self) -> int:
         return max(os.fstat(self._fd).st_size - self.offset, 0)
@@ -107,15 +139,16 @@ class TailedFile:
 
     def rewind(self) -> None:
         self.offset, self.tail = self.position.offset, self.position.tail
-        self._incomplete = _NEVER
+        self._incomplete, self._give_up = _NEVER, None
 
     def restarted(self) -> TailedFile:
         """The same inode from its start, with other ids. Takes over the descriptor."""
         at = self.position
         fd, self._fd = self._fd, -1
         position = FilePosition(path=at.path, device=at.device, inode=at.inode, origin=at.origin)
+        position.input = at.input
         position.generation, position.seen = at.generation + 1, time.time()
-        file = TailedFile(fd, position)
+        file = TailedFile(fd, position, self.source)
         file.left = self.left
         return file
 

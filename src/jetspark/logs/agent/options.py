@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors import UsageError
-from jetspark.logs.agent.discovery import COMPRESSED
 from jetspark.logs.agent.file import LEAST_LINE
+from jetspark.logs.agent.input import COMPRESSED, LogInput
+from jetspark.logs.agent.multiline import Multiline
 from jetspark.logs.compression import ENCODINGS, compressor
 from jetspark.logs.format.message import subject_of
 
@@ -31,12 +32,17 @@ def default_positions() -> Path:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShipOptions:
-    """The options of an agent."""
+    """The options of an agent. `patterns` to `format` and `prefix` describe one input; `inputs` several."""
 
     #: Glob patterns of files, `**` for any depth. Empty: standard input, which has no positions.
     patterns: Sequence[str] = ()
     #: Glob patterns of file names to skip.
     exclude: Sequence[str] = COMPRESSED
+    #: Joins lines to events; None: each line is an event.
+    multiline: Multiline | None = None
+    #: The format of the lines, published in the header `Jetspark-Format`; empty for none.
+    format: str = ""
+    inputs: Sequence[LogInput] = ()
     host: str = dataclasses.field(default_factory=socket.gethostname)
     #: The first part of subjects: `<prefix>.<partition>.<host>`.
     prefix: str = "logs"
@@ -79,12 +85,37 @@ class ShipOptions:
             if self.compress not in ENCODINGS:
                 raise UsageError(f"compress must be one of {', '.join(ENCODINGS)}, not {self.compress!r}")
             compressor(self.compress)
-        self.subject  # noqa: B018 - the property checks it
+        if self.inputs and self.patterns:
+            raise UsageError("an agent has patterns or inputs, not both")
+        names = [each.name for each in self.inputs]
+        if len(set(names)) < len(names):
+            raise UsageError("the names of inputs must differ")
+        self.subjects  # noqa: B018 - the property checks them
 
     @property
-    def subject(self) -> str:
-        """The subject of the lines. Raises `UsageError`."""
-        return subject_of(self.prefix, self.host, self.partitions)
+    def one_input(self) -> LogInput:
+        """The input of `patterns`, or standard input."""
+        return LogInput(
+            patterns=self.patterns,
+            exclude=self.exclude,
+            prefix=self.prefix,
+            multiline=self.multiline,
+            format=self.format,
+        )
+
+    @property
+    def file_inputs(self) -> Sequence[LogInput]:
+        """The inputs that are files; empty for standard input."""
+        return self.inputs or ((self.one_input,) if self.patterns else ())
+
+    def subject_of(self, source: LogInput) -> str:
+        """The subject of the lines of an input. Raises `UsageError`."""
+        return subject_of(source.prefix, self.host, self.partitions)
+
+    @property
+    def subjects(self) -> Sequence[str]:
+        """The subjects of all inputs, each once. Raises `UsageError`."""
+        return tuple(dict.fromkeys(map(self.subject_of, self.inputs or (self.one_input,))))
 
     def _check(self, option: str, value: float, least: float, most: float) -> None:
         if not least <= value <= most:

@@ -50,6 +50,10 @@ class FilePosition(msgspec.Struct, kw_only=True):
     offset: int = 0
     #: The last bytes before `offset`.
     tail: bytes = b""
+    #: Offsets after it at which an event was ended because nothing followed. Recorded before it is sent.
+    ends: list[int] = []
+    #: The input that it belongs to.
+    input: str = ""
     #: Whether the file was deleted when last seen.
     deleted: bool = False
     #: When it was last seen, in seconds since 1970.

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from jetspark.logs.agent.discovery import WatchedFiles
 from jetspark.logs.agent.file import FileState, TailedFile, Truncated
+from jetspark.logs.agent.join import join_events
+from jetspark.logs.agent.multiline import Multiline
 from jetspark.logs.agent.split import split_lines
 from jetspark.logs.format.line import Line
 
@@ -85,6 +87,9 @@ class FileReader:
 
         A truncated file is followed from its start, and a finished one that is stored is closed.
         """
+        rule = file.source.multiline
+        if rule is not None:
+            return await self._read_events(file, limit, rule)
         finished = self._watched.is_finished(file)
         try:
             data = await asyncio.to_thread(file.read, _CHUNK + limit)
@@ -99,7 +104,50 @@ class FileReader:
         lines, used = split_lines(data, file.offset, limit, final=final)
         if not lines:
             file.wait_for_more(file.read_at)
-            if finished and at_end and file.position.offset == file.offset:
-                self._watched.drop(file)
-                self._watched.unsaved = True
+            if finished and at_end:
+                self._drop_stored(file)
         return Lines(lines, data[:used])
+
+    async def _read_events(self, file: TailedFile, limit: int, rule: Multiline) -> Lines:
+        """Like `read`, with lines joined to events.
+
+        If an event ends because nothing follows it, its end is recorded in the position, and the next call
+        returns the event: save the positions before that.
+        """
+        finished = self._watched.is_finished(file)
+        # Enough for an event that may continue and an incomplete line after it.
+        size, ends = _CHUNK + 2 * limit, file.position.ends
+        try:
+            data = await asyncio.to_thread(file.read, size)
+            if not data.startswith(file.held):
+                raise Truncated
+        except Truncated:
+            if held := file.held:
+                return Lines(join_events(held, file.offset, limit, rule, ends=ends, final=True)[0], held)
+            self._watched.restart(file)
+            return _NOTHING
+        except OSError as error:
+            self._watched.refuse(file, error)
+            return _NOTHING
+        lines, used = join_events(data, file.offset, limit, rule, ends=ends)
+        if lines:
+            return Lines(lines, data[:used])
+        at_end = len(data) < size
+        complete = data.rfind(b"\n") + 1
+        final = (finished or self._once) and at_end
+        # What was written since the state was taken is not old enough.
+        timed_out = file.timed_out(file.read_at) and file.offset + len(data) == file.read_at.size
+        if end := len(data) if final else complete if timed_out else 0:
+            file.end_event(file.offset + end)
+            self._watched.unsaved = True
+            return _NOTHING
+        file.hold(data[:complete])
+        file.wait_for_more(file.read_at, rule.timeout if complete else None)
+        if finished and at_end:
+            self._drop_stored(file)
+        return _NOTHING
+
+    def _drop_stored(self, file: TailedFile) -> None:
+        if file.position.offset == file.offset:
+            self._watched.drop(file)
+            self._watched.unsaved = True

@@ -53,7 +53,7 @@ class ReportPublisher:
         self._switch = switch
         self._host = header_text(options.host)
         # Stable across restarts, so that an agent has one report and not one for each start.
-        own = str(options.positions.absolute()) if options.patterns else f"stdin {os.getpid()}"
+        own = str(options.positions.absolute()) if options.file_inputs else f"stdin {os.getpid()}"
         self.name = f"{subject_token(options.host)}-{digest(own, 6)}"
         self._task: asyncio.Task[None] | None = None
 

@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import Final, cast
 
 from jetspark.errors import Error
+from jetspark.logs.agent.join import join_events
+from jetspark.logs.agent.multiline import Multiline
 from jetspark.logs.agent.split import split_lines
 from jetspark.logs.format.line import Line
 
@@ -23,10 +25,11 @@ _CHUNK: Final = 256 * 1024
 
 
 class StandardInput:
-    """Lines from standard input; `limit` returns the size in bytes at which they are cut."""
+    """Lines from standard input, or events by a `rule`; `limit` returns the bytes at which they are cut."""
 
-    def __init__(self, limit: Callable[[], int]) -> None:
+    def __init__(self, limit: Callable[[], int], rule: Multiline | None = None) -> None:
         self._limit = limit
+        self._rule = rule
         #: Unique to this run.
         self.identity = f"stdin-{secrets.token_hex(8)}"
         self._arrived: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=4)
@@ -40,16 +43,27 @@ class StandardInput:
         """Lines as they arrive; the last one may lack its line feed. Raises `Error` if reading fails."""
         rest, offset = b"", 0
         async for data in self._chunks():
-            rest += data
-            lines, used = split_lines(rest, offset, self._limit())
+            if data is not None:
+                rest += data
+                lines, used = self._split(rest, offset)
+            else:  # Time is over for the last event, if it is more than an incomplete line.
+                lines, used = self._split(rest[: rest.rfind(b"\n") + 1], offset, final=True)
             rest, offset = rest[used:], offset + used
             if lines:
                 yield lines
         if rest:
-            yield split_lines(rest, offset, self._limit(), final=True)[0]
+            yield self._split(rest, offset, final=True)[0]
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
-        """Read in a daemon thread: a read that never returns must not keep the process alive."""
+    def _split(self, data: bytes, offset: int, *, final: bool = False) -> tuple[list[Line], int]:
+        if self._rule is None:
+            return split_lines(data, offset, self._limit(), final=final)
+        return join_events(data, offset, self._limit(), self._rule, final=final)
+
+    async def _chunks(self) -> AsyncIterator[bytes | None]:
+        """What arrives, and None when nothing did for the time of the rule.
+
+        Read in a daemon thread: a read that never returns must not keep the process alive.
+        """
         loop = asyncio.get_running_loop()
         arrived = self._arrived
         source = _reader()
@@ -69,10 +83,21 @@ class StandardInput:
                     return  # The event loop has ended.
 
         threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
-        while data := await arrived.get():
-            if isinstance(data, OSError):
-                raise Error(f"cannot read standard input: {data.strerror}") from data
-            yield data
+        timeout = None if self._rule is None else self._rule.timeout
+        while True:
+            try:
+                async with asyncio.timeout(timeout):
+                    arriving = await arrived.get()
+            except TimeoutError:
+                yield None
+                timeout = None  # Until something arrives.
+                continue
+            if isinstance(arriving, OSError):
+                raise Error(f"cannot read standard input: {arriving.strerror}") from arriving
+            if not arriving:
+                return
+            yield arriving
+            timeout = None if self._rule is None else self._rule.timeout
 
 
 def _reader() -> Callable[[int], bytes]:

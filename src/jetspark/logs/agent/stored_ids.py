@@ -16,7 +16,7 @@ from jetspark.errors import MessageNotFound, RemoteProtocolError, Timeout, Usage
 from jetspark.jetstream import api
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.model.requests import MsgGetRequest, parse_stored
+from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg, parse_stored
 from jetspark.jetstream.model.stream import RetentionPolicy
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import FilePosition
@@ -38,12 +38,13 @@ class StoredIds:
     def __init__(self, js: JetStream, options: ShipOptions) -> None:
         self._js = js
         self._host = options.host
-        self._subject = options.subject
+        self._subjects = options.subjects
         self.ids: set[str] = set()
         #: Since when there may be such lines; None if there are none. Kept until the positions pass all of
         #: them.
         self.since: float | None = None
-        self._next = 0
+        #: For each stream, the sequence to read from next.
+        self._next: dict[str, int] = {}
 
     def discard(self, ids: Sequence[str]) -> None:
         """Drop ids that a position has passed."""
@@ -61,7 +62,8 @@ class StoredIds:
     def clear(self) -> None:
         """Drop all ids: there are no such lines, or they cannot be read back."""
         self.ids.clear()
-        self.since, self._next = None, 0
+        self.since = None
+        self._next.clear()
 
     async def read_back(self, positions: Iterable[FilePosition]) -> None:
         """Read the ids of lines beyond these positions that were stored after `since`.
@@ -71,49 +73,59 @@ class StoredIds:
         offsets = {id_prefix(self._host, each.identity): each.offset for each in positions if each.head}
         self.ids = {each for each in self.ids if _is_beyond(each, offsets)}
         if self.since is not None and offsets:
-            async for stream in self._js.stream_names(subject=self._subject):
-                await self._read(stream, offsets, self.since)
+            streams: dict[str, list[str]] = {}
+            for subject in self._subjects:
+                async for stream in self._js.stream_names(subject=subject):
+                    streams.setdefault(stream, []).append(subject)
+            for stream, subjects in streams.items():
+                await self._read(stream, subjects, offsets, self.since)
         if not self.ids:
             self.clear()
 
-    async def _read(self, stream: str, offsets: dict[str, int], since: float) -> None:
+    async def _read(
+        self, stream: str, subjects: Sequence[str], offsets: dict[str, int], since: float
+    ) -> None:
         info = await (await self._js.get_stream(stream)).info()
         if info.config.retention != RetentionPolicy.LIMITS:
             raise UsageError(f"stream {stream} deletes consumed messages")
-        try:
-            # From the leader: a replica may lack acknowledged messages.
-            request = MsgGetRequest(last_by_subj=self._subject)
-            answer = await self._js.api.call(api.MSG_GET, request, stream=stream)
-        except MessageNotFound:
-            return
-        last = parse_stored(answer)
+        found = [each for each in [await self._last(stream, subject) for subject in subjects] if each]
+        last = max((each.sequence for each in found), default=0)
         now = datetime.now(UTC)
         clock_error = (info.ts or now) - now  # of our clock, seen from the server
         start = datetime.fromtimestamp(since, UTC) + clock_error - timedelta(seconds=_SLACK)
-        if last.time < start or last.sequence < self._next:
+        first = self._next.get(stream, 0)
+        if all(each.time < start for each in found) or last < first:
             return
         reader = await self._js.ordered_consumer(
             stream,
-            filter_subjects=[self._subject],
+            filter_subjects=subjects,
             headers_only=True,
-            opt_start_seq=self._next or None,
-            opt_start_time=None if self._next else start,
+            opt_start_seq=first or None,
+            opt_start_time=None if first else start,
         )
         try:
             loop = asyncio.get_running_loop()
             deadline = loop.time() + _LAG
-            while self._next <= last.sequence:
+            while first <= last:
                 batch = await reader.fetch_no_wait(_BATCH)
                 self.ids.update(each for each in map(_id_of, batch) if _is_beyond(each, offsets))
                 if batch:
-                    self._next = batch[-1].metadata.sequence.stream + 1
+                    first = self._next[stream] = batch[-1].metadata.sequence.stream + 1
                     deadline = loop.time() + _LAG
                 elif loop.time() >= deadline:
-                    raise Timeout(f"stream {stream} was read up to {self._next - 1} of {last.sequence} only")
+                    raise Timeout(f"stream {stream} was read up to {first - 1} of {last} only")
                 else:
                     await asyncio.sleep(_LOOK)
         finally:
             await reader.delete()
+
+    async def _last(self, stream: str, subject: str) -> StoredMsg | None:
+        """The last message of a subject, from the leader: a replica may lack acknowledged messages."""
+        try:
+            request = MsgGetRequest(last_by_subj=subject)
+            return parse_stored(await self._js.api.call(api.MSG_GET, request, stream=stream))
+        except MessageNotFound:
+            return None
 
 
 def _id_of(message: JetStreamMsg) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from jetspark.errors import UsageError
-from jetspark.logs.agent.discovery import COMPRESSED
+from jetspark.logs.agent.input import COMPRESSED
 from jetspark.logs.agent.options import MAX_LINE
 from jetspark.logs.agent.split import split_lines
 

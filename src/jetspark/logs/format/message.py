@@ -8,6 +8,7 @@ headers   Nats-Msg-Id       <host>-<device>-<inode>-<fingerprint>-<generation>-<
           Jetspark-File     the path, escaped
           Jetspark-Offset   where the line begins in the file, in bytes
           Jetspark-Cut      "true" on a piece of a long line that continues in the next piece
+          Jetspark-Format   the format of the line, if the agent was told
           Content-Encoding  gzip or zstd, if it makes the payload smaller
 ```
 """
@@ -24,12 +25,13 @@ from jetspark.logs.format.line import Line
 from jetspark.logs.format.names import header_text, partition_of, subject_token
 from jetspark.wire.subjects import check_subject
 
-__all__ = ["CUT", "ENCODING", "FILE", "HOST", "OFFSET", "Envelope", "id_prefix", "subject_of"]
+__all__ = ["CUT", "ENCODING", "FILE", "FORMAT", "HOST", "OFFSET", "Envelope", "id_prefix", "subject_of"]
 
 HOST: Final = "Jetspark-Host"
 FILE: Final = "Jetspark-File"
 OFFSET: Final = "Jetspark-Offset"
 CUT: Final = "Jetspark-Cut"
+FORMAT: Final = "Jetspark-Format"
 ENCODING: Final = "Content-Encoding"
 
 
@@ -55,12 +57,15 @@ class Envelope:
         path: str,
         identity: str,
         *,
+        line_format: str = "",
         encoding: str = "",
         compress: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._subject = subject
         self._id = id_prefix(host, identity)
         headers = {HOST: header_text(host), FILE: header_text(path), MSG_ID: self._id, OFFSET: ""}
+        if line_format:
+            headers[FORMAT] = line_format
 
         def pieces(more: dict[str, str]) -> tuple[bytes, ...]:
             return block_pieces({**headers, **more}, MSG_ID, OFFSET)
