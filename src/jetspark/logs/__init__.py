@@ -2,6 +2,8 @@
 
 format/        how a line becomes a message: names, subject, id, headers
 compression    gzip and zstd payloads
+toml_lines     lines of keys in a TOML file, for error messages
+toml_file      reads a TOML file and its tables as types
 control/       the pause switch and the status reports, in the stream JETSPARK_CONTROL
 agent/         `jetspark ship`: follows files and publishes their lines
 files/         `jetspark consume-logs`: writes lines to one file for each host

@@ -21,7 +21,7 @@ from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.job.preflight import check_server
 from jetspark.logs.job.runner import BatchProgress, Runner
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 from jetspark.spark.schema import READ_SCHEMA
 from tests.spark.support import Bench
 

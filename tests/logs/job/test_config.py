@@ -11,7 +11,7 @@ import pytest
 from jetspark.errors import UsageError
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.patterns import far_year, read_pattern
-from jetspark.logs.job.toml_lines import line_of
+from jetspark.logs.toml_lines import line_of
 
 WHOLE = """\
 name = "access"

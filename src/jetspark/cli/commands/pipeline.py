@@ -21,7 +21,7 @@ from jetspark.errors import Error, UsageError
 if TYPE_CHECKING:
     from jetspark.logs.job.config import Config
     from jetspark.logs.job.runner import BatchProgress
-    from jetspark.logs.job.toml_lines import Where
+    from jetspark.logs.toml_lines import Where
 
 app = group("The Spark job of the log pipeline: reads log lines from JetStream and writes tables.")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,11 +27,15 @@ from jetspark.errors import StreamNameInUse, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.logs.agent.agent import Agent, AgentStatus
-from jetspark.logs.agent.input import COMPRESSED
-from jetspark.logs.agent.options import MAX_LINE, ShipOptions, default_positions
+from jetspark.logs.agent.config_file import read_ship_file
+from jetspark.logs.agent.multiline import MAX_LINES, PRESETS, TIMEOUT, Multiline
+from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.compression import ENCODINGS
 
 app = single()
+
+#: Options that belong to an input, and so to the file of `--config`.
+_OF_INPUTS = ("patterns", "exclude", "prefix", "multiline", "format")
 
 
 @command(
@@ -42,6 +45,8 @@ app = single()
     jetspark ship '/var/log/nginx/*.log' --create LOGS
     jetspark ship 'logs/**/*.log' --host web1 --from-end --metrics 30s
     jetspark ship app.log --once --json
+    jetspark ship 'app/*.log' --multiline java
+    jetspark ship --config shipper.toml
     journalctl -f | jetspark ship --host db1
     """,
 )
@@ -59,13 +64,17 @@ async def ship(
     host: Annotated[
         str | None, option("--host", metavar="NAME", help="Host name in the subject (this machine's).")
     ] = None,
+    config: Annotated[
+        Path | None,
+        option("--config", metavar="FILE", help="Read inputs and options from this file, as TOML."),
+    ] = None,
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="SUBJECT", help="Publish to PREFIX.PARTITION.HOST.")
-    ] = "logs",
+        str | None, option("--prefix", metavar="SUBJECT", help="Publish to PREFIX.PARTITION.HOST (logs).")
+    ] = None,
     partitions: Annotated[
-        int,
-        typer.Option("--partitions", metavar="NUMBER", help="Number of partitions that hosts are hashed to."),
-    ] = 16,
+        int | None,
+        option("--partitions", metavar="NUMBER", help="Number of partitions that hosts are hashed to (16)."),
+    ] = None,
     create: Annotated[
         str | None,
         option("--create", metavar="STREAM", help="Create this stream for the prefix if it is missing."),
@@ -75,9 +84,11 @@ async def ship(
         option("--positions", metavar="FILE", help="File that records how far each log was shipped."),
     ] = None,
     from_end: Annotated[
-        bool,
-        typer.Option("--from-end/--from-start", help="Where to start in files without a recorded position."),
-    ] = False,
+        bool | None,
+        option(
+            "--from-end/--from-start", help="Where to start in files without a recorded position (start)."
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Ship the existing lines, then stop.")] = False,
     exclude: Annotated[
         list[str] | None,
@@ -87,9 +98,34 @@ async def ship(
     compress: Annotated[
         str | None, choice_option("--compress", choices=ENCODINGS, help="Compress the messages.")
     ] = None,
+    multiline: Annotated[
+        str | None,
+        choice_option(
+            "--multiline", choices=tuple(PRESETS), help="Join stack traces or JSON to one message."
+        ),
+    ] = None,
+    multiline_start: Annotated[
+        str | None,
+        option("--multiline-start", metavar="REGEX", help="Join lines up to the next one that begins so."),
+    ] = None,
+    multiline_continue: Annotated[
+        str | None,
+        option("--multiline-continue", metavar="REGEX", help="Join lines that begin so to the line before."),
+    ] = None,
+    multiline_timeout: Annotated[
+        float | None,
+        duration_option("--multiline-timeout", help="End an event after this long without new lines (3s)."),
+    ] = None,
+    multiline_lines: Annotated[
+        int | None,
+        option("--multiline-lines", metavar="NUMBER", help="Cut an event after this many lines (1000)."),
+    ] = None,
+    line_format: Annotated[
+        str | None, option("--format", metavar="NAME", help="Put the format of the lines into a header.")
+    ] = None,
     window: Annotated[
-        int, typer.Option("--window", metavar="NUMBER", help="Maximum messages in flight.")
-    ] = 4096,
+        int | None, option("--window", metavar="NUMBER", help="Maximum messages in flight (4096).")
+    ] = None,
     close_after: Annotated[
         float | None,
         duration_option(
@@ -107,24 +143,35 @@ async def ship(
     agent with exit code 0, after the messages in flight are acknowledged. The agent waits for an unreachable
     server without limit; with --once it fails.
     """
-    options = ShipOptions(
-        patterns=files or [],
-        exclude=comma_separated(exclude) if exclude else COMPRESSED,
-        host=host or socket.gethostname(),
-        prefix=prefix,
-        partitions=partitions,
-        positions=positions or default_positions(),
-        from_end=from_end,
-        once=once or not files,
-        max_line=MAX_LINE if max_line is None else max_line,
-        compress=compress or "",
-        window=window,
-        close_after=60.0 if close_after is None else close_after,
-        control=control,
-    )
+    rule = _rule(multiline, multiline_start, multiline_continue, multiline_timeout, multiline_lines)
+    given: dict[str, Any] = {
+        "patterns": files or None,
+        "exclude": comma_separated(exclude) if exclude else None,
+        "prefix": prefix,
+        "multiline": rule,
+        "format": line_format,
+        "host": host,
+        "partitions": partitions,
+        "positions": positions,
+        "from_end": from_end,
+        "max_line": max_line,
+        "compress": compress,
+        "window": window,
+        "close_after": close_after,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if config is not None:
+        if of_inputs := [name for name in _OF_INPUTS if name in given]:
+            raise UsageError(
+                f"--config and {of_inputs[0]} exclude each other",
+                hint=f"Set it for the inputs in {config.name}",
+            )
+        file = read_ship_file(config)
+        given, create = {**file.options, **given}, create or file.create
+    options = ShipOptions(**given, once=once or not (files or config), control=control)
     async with _connected(run, wait=not once) as js:
         if create is not None:
-            await _create(js, create, prefix)
+            await _create(js, create, options)
         agent = Agent(js, options, run.out.warn)
         await run_until_stopped(
             agent.run(),
@@ -153,16 +200,36 @@ async def _connected(run: Run, *, wait: bool) -> AsyncIterator[JetStream]:
         yield js
 
 
-async def _create(js: JetStream, name: str, prefix: str) -> None:
-    config = StreamConfig(name=name, subjects=[f"{prefix}.>"], allow_direct=True)
+async def _create(js: JetStream, name: str, options: ShipOptions) -> None:
+    prefixes = dict.fromkeys(each.prefix for each in options.inputs or (options.one_input,))
+    # A stream may not have subjects that overlap.
+    subjects = [
+        f"{each}.>" for each in prefixes if not any(each.startswith(f"{other}.") for other in prefixes)
+    ]
     try:
-        await js.create_stream(config)
+        await js.create_stream(StreamConfig(name=name, subjects=subjects, allow_direct=True))
     except StreamNameInUse:
         stream = await js.get_stream(name)
-        if f"{prefix}.>" not in stream.config.subjects:
+        if missing := [each for each in subjects if each not in stream.config.subjects]:
             raise UsageError(
-                f"stream {name} exists and does not store {prefix}.>", hint="Use another name or --prefix"
+                f"stream {name} exists and does not store {missing[0]}", hint="Use another name or --prefix"
             ) from None
+
+
+def _rule(
+    preset: str | None, start: str | None, continuation: str | None, timeout: float | None, lines: int | None
+) -> Multiline | None:
+    if preset is None and start is None and continuation is None:
+        if timeout is not None or lines is not None:
+            raise UsageError("--multiline-timeout and --multiline-lines require a multi-line rule")
+        return None
+    return Multiline(
+        preset or "",
+        start=start or "",
+        continuation=continuation or "",
+        timeout=TIMEOUT if timeout is None else timeout,
+        max_lines=MAX_LINES if lines is None else lines,
+    )
 
 
 def _show(run: Run, status: AgentStatus, seconds: float) -> None:

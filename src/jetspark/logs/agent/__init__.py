@@ -8,6 +8,7 @@ positions     the position file: how far each file is stored
 file          one followed file, and whether it is still the same
 discovery     the followed files: patterns, renames, truncations
 options       the options of an agent
+config_file   reads and checks `shipper.toml`
 reader        new lines of the followed files, oldest file first
 stdin         standard input as lines
 stored_ids    ids of lines that the stream stored beyond the positions
@@ -15,5 +16,6 @@ send_queue    lines in flight, and the positions that follow from acknowledgemen
 report        status reports
 agent         runs the parts above
 
-Each file imports files above it only. The agent imports `format`, `compression` and `control`.
+Each file imports files above it only. The agent imports `format`, `compression`, `control` and
+`toml_file`.
 """

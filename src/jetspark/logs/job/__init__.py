@@ -1,6 +1,5 @@
 """The Spark job of the log pipeline, configured by `pipeline.toml`.
 
-toml_lines      lines of keys in the file, for error messages
 patterns        regular expressions of the formats, and of the user
 errors          Spark's errors in one line
 storage         small files on any file system of Spark

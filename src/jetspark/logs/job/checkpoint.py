@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.storage import Storage
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["Checkpoint", "lock_checkpoint"]
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jetspark.logs.job.patterns import Pattern, read_pattern
 from jetspark.logs.job.target import TargetFinder
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["META", "Config", "Place", "Section", "SinkSection", "SinkWriter", "SourceSection"]
 

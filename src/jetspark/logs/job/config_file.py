@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -20,11 +19,10 @@ from jetspark.logs.job.patterns import far_year, read_pattern
 from jetspark.logs.job.sinks import SINKS
 from jetspark.logs.job.sources import SOURCES
 from jetspark.logs.job.target import check_target
-from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
+from jetspark.logs.toml_file import convert, read_toml
+from jetspark.logs.toml_lines import Where, check_each_once, there_are
 
 __all__ = ["read_config"]
-
-_T = TypeVar("_T")
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DURATION: Final = re.compile(r"\s*\d{1,9}\s+(?:second|minute|hour|day|week)s?\s*")
@@ -35,23 +33,11 @@ def read_config(
     path: Path, *, servers: str | None = None, default_servers: str | None = None
 ) -> tuple[Config, Where]:
     """Read and check a file. `servers` replace its own; `default_servers` are used if it names none."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is not UTF-8") from None
-    where = Where(path, text)
-    try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path.name}: {error}", hint="The file must be valid TOML") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{path.name}: a number is too long, or values are nested too deeply") from None
+    found, where = read_toml(path)
     _read_tables(where, found)
     _read_section(where, found, "source", SOURCES, default="jetstream")
     _read_section(where, found, "sink", SINKS)
-    config = _convert(where, found, Config)
+    config = convert(where, found, Config)
     source = config.source.with_servers(servers, default_servers)
     config = _resolved(msgspec.structs.replace(config, source=source), where)
     _check(config, where)
@@ -83,20 +69,7 @@ def _read_section(
         raise where.error(f"{section}.format", "is missing", there_are(tuple(kinds)))
     if not isinstance(kind, str) or kind not in kinds:
         raise where.error(f"{section}.format", f"unknown format {kind!r}", there_are(tuple(kinds)))
-    found[section] = _convert(where, table, kinds[kind], section)
-
-
-def _convert(where: Where, table: object, kind: type[_T], section: str = "") -> _T:
-    """A table as a value of a type. Raises `UsageError` with the key that msgspec names."""
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
-        what, _, path = str(error).partition(" - at `$")
-    key = (section + re.sub(r"\[[^\]]*\]", "", path.rstrip("`"))).lstrip(".")
-    if found := re.match(r"Object (?:contains unknown|missing required) field `(.*)`", what):
-        key = f"{key}.{found[1]}".lstrip(".")
-        raise where.error(key, "is missing" if "missing" in what else "unknown key")
-    raise where.error(key or "the file", what[0].lower() + what[1:].replace("`", ""))
+    found[section] = convert(where, table, kinds[kind], section)
 
 
 def _resolved(config: Config, where: Where) -> Config:

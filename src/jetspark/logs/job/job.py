@@ -28,7 +28,7 @@ from jetspark.logs.job.errors import spark_explained
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.job.preflight import Outputs
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["STOPPED", "BatchResult", "Job"]
 

@@ -8,7 +8,7 @@ from typing import Final
 from jetspark.logs.job.config import Config, SinkWriter
 from jetspark.logs.job.dead_letters import HEADER_BYTES
 from jetspark.logs.job.target import MessageTarget, TargetFinder
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.read.streams import find_streams

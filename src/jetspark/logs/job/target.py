@@ -19,7 +19,7 @@ from jetspark.errors import UsageError
 from jetspark.jetstream.model.stream import RetentionPolicy
 from jetspark.jetstream.read.listing import stream_names
 from jetspark.jetstream.read.ranges import stream_info
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 from jetspark.spark.connections import ProcessConnection
 from jetspark.wire.subjects import check_subject, subjects_overlap
 

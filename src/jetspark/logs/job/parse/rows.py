@@ -19,7 +19,7 @@ from jetspark.logs.job.errors import explained
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS, read_lines
 from jetspark.logs.job.parse.formats import FORMATS
 from jetspark.logs.job.parse.times import formatted_time, iso_time, of_this_era
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["INTERNAL", "parse_lines"]
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.target import TargetFinder
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["ConsoleSink"]
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.storage import Storage
 from jetspark.logs.job.target import TargetFinder
-from jetspark.logs.job.toml_lines import Where, check_each_once, there_are
+from jetspark.logs.toml_lines import Where, check_each_once, there_are
 
 __all__ = ["FileSink", "TableWriter"]
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.target import MessageTarget, TargetFinder, check_target, line_id
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["MessageSink"]
 

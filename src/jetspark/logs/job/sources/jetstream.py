@@ -17,7 +17,7 @@ from jetspark.jetstream.read.listing import concurrently
 from jetspark.jetstream.retry import OUTAGE
 from jetspark.jetstream.stream import Stream
 from jetspark.logs.job.config import Place, Section, SourceSection
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import SourceOptions, Use, parse_options
 from jetspark.spark.read.data_loss import report_loss

@@ -1,0 +1,264 @@
+"""Events of several lines: rotated, truncated and interrupted, each is stored whole and once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jetspark
+from jetspark import JetStream, Stream
+from jetspark.logs.agent.multiline import Multiline
+from jetspark.server import Server
+from tests.cli.support import Process
+from tests.logs.support import LONG, lines_of, read_all, ship_once, shipping, stored, until
+from tests.support.ledger import Ledger
+
+#: Never times out in a test.
+PATIENT = Multiline(continuation=" ", timeout=10 * LONG)
+HASTY = Multiline(continuation=" ", timeout=0.05)
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+async def test_an_event_is_one_message_with_the_id_of_its_first_byte(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    append(logs / "a.log", "a\n b\nc\nd\n e\n f")
+    await ship_once(js, stream, logs, multiline=PATIENT)
+    messages = await read_all(stream)
+    assert [message.data for message in messages] == [b"a\n b", b"c", b"d\n e\n f"]
+    assert [message.headers["Jetspark-Offset"] for message in messages] == ["0", "5", "7"]
+    assert [message.headers["Nats-Msg-Id"].rpartition("-")[2] for message in messages] == ["0", "5", "7+7"]
+    # Without its end, the last one was shipped by `once`: what follows is another event.
+    append(logs / "a.log", "oot\n g\n")
+    await ship_once(js, stream, logs, multiline=PATIENT)
+    assert (await lines_of(stream))[3:] == [b"oot\n g"]
+
+
+async def test_an_event_waits_for_its_end(js: JetStream, stream: Stream, logs: Path) -> None:
+    path = logs / "a.log"
+    async with shipping(js, stream, logs, multiline=PATIENT):
+        append(path, "a\nb\n")
+        await stored(stream, 1)
+        append(path, " c\n d")
+        append(path, "\ne\n")
+        await stored(stream, 2)
+    assert await lines_of(stream) == [b"a", b"b\n c\n d"]
+    async with shipping(js, stream, logs, multiline=PATIENT):  # The open event is read again.
+        append(path, " f\ng\n")
+        await stored(stream, 3)
+    assert (await lines_of(stream))[2:] == [b"e\n f"]
+
+
+async def test_an_event_ends_after_a_while_without_new_lines(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    append(logs / "a.log", "a\n b\nincomplete")
+    async with shipping(js, stream, logs, multiline=HASTY) as running:
+        await stored(stream, 1)
+        assert running.agent.status().behind == len("incomplete")
+        append(logs / "a.log", "\n c\n")
+        await stored(stream, 2)
+    assert await lines_of(stream) == [b"a\n b", b"incomplete\n c"]
+
+
+async def test_an_event_that_grows_after_a_crash_keeps_its_end(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    path, positions = logs / "a.log", logs / "positions.json"
+    append(path, "a\n b\n")
+    async with shipping(js, stream, logs, multiline=HASTY):
+        await stored(stream, 1)
+    document = json.loads(positions.read_text())
+    (entry,) = document["files"]
+    assert (entry["offset"], entry["ends"]) == (5, [5])
+    # As if it had died before it could save that the event is stored.
+    entry["offset"], entry["tail"], document["since"] = 0, "", time.time() - 60
+    positions.write_text(json.dumps(document))
+    append(path, " c\nd\n")
+    await ship_once(js, stream, logs, multiline=PATIENT)
+    assert await lines_of(stream) == [b"a\n b", b" c", b"d"]
+
+
+async def test_the_end_of_an_event_is_on_disk_before_the_event_is_sent(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    append(logs / "a.log", "a\n b\n")
+    config = stream.config
+    await stream.delete()
+    async with shipping(js, stream, logs, multiline=HASTY) as running:
+        await running.says("the stream rejects lines")
+        (entry,) = json.loads((logs / "positions.json").read_text())["files"]
+        assert (entry["offset"], entry["ends"]) == (0, [5])
+        stream = await js.create_stream(config)
+        append(logs / "a.log", " c\n")
+        await stored(stream, 2)
+    assert await lines_of(stream) == [b"a\n b", b" c"]
+
+
+async def test_positions_of_an_older_version_are_read(js: JetStream, stream: Stream, logs: Path) -> None:
+    path, positions = logs / "a.log", logs / "positions.json"
+    append(path, "a\n b\nc\n")
+    await ship_once(js, stream, logs)
+    document = json.loads(positions.read_text())
+    for entry in document["files"]:
+        del entry["ends"], entry["input"]
+    positions.write_text(json.dumps(document))
+    append(path, " d\ne\n")
+    await ship_once(js, stream, logs, multiline=PATIENT)
+    assert await lines_of(stream) == [b"a", b" b", b"c", b" d", b"e"]
+
+
+async def test_a_file_that_is_renamed_in_the_middle_of_an_event_gets_its_rest(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    path, rotated = logs / "a.log", logs / "a.log.1"
+    async with shipping(js, stream, logs, multiline=PATIENT, close_after=0.2) as running:
+        append(path, "a\n b\n")
+        await running.follows(1)
+        with path.open("a") as writer:
+            path.rename(rotated)
+            append(path, "x\ny\n")
+            await running.follows(2)
+            writer.write(" c\n")
+        await stored(stream, 2)  # When the renamed file is closed, its last event ends.
+    assert sorted(await lines_of(stream)) == [b"a\n b\n c", b"x"]
+
+
+async def test_an_event_outlives_the_truncation_of_its_file(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    path = logs / "a.log"
+    append(path, "a\n b\n")
+    async with shipping(js, stream, logs, multiline=PATIENT) as running:
+        await _holds(running.agent, b"a\n b\n")
+        path.write_text("")  # As long as what was sent of it.
+        await stored(stream, 1)
+        append(path, "x\n")
+        await _holds(running.agent, b"x\n")
+        path.write_text("yy\n z\nlonger than before\n")
+        await stored(stream, 3)
+    messages = await read_all(stream)
+    assert [message.data for message in messages] == [b"a\n b", b"x", b"yy\n z"]
+    assert len({message.headers["Nats-Msg-Id"].rpartition("-")[0] for message in messages}) == 3
+
+
+async def _holds(agent: object, data: bytes) -> None:
+    """Wait until the agent has read an event that may continue."""
+
+    async def does() -> bool:
+        files = agent._watched.files.values()  # type: ignore[attr-defined]
+        return [file.held for file in files] == [data]
+
+    await until(does, f"{data!r} is held")
+
+
+async def test_an_event_is_bounded(js: JetStream, stream: Stream, logs: Path) -> None:
+    body = "".join(f" {number:0>99}\n" for number in range(50))
+    append(logs / "a.log", f"a\n{body}b\n")
+    await ship_once(js, stream, logs, multiline=Multiline(continuation=" ", max_lines=20), max_line=1024)
+    messages = await read_all(stream)
+    cut = [message.headers.get("Jetspark-Cut") == "true" for message in messages]
+    assert (cut[-2:], set(cut[:-2])) == ([False, False], {True})
+    assert b"".join(message.data for message in messages[:-1]) + b"\n" == f"a\n{body}".encode()
+    assert all(len(message.data) <= 1025 for message in messages)
+
+
+async def test_standard_input_is_joined_and_times_out(
+    server: Server, process: Callable[..., Process]
+) -> None:
+    arguments = ("ship", "--create", "LOGS", "--json", "--metrics", "0")
+    running = process(*arguments, "--multiline", "python", "--multiline-timeout", "200ms", stdin=-1)
+    assert running.popen.stdin is not None
+    running.popen.stdin.write(b"a\nTraceback (most recent call last):\n  File\nValueError: b\n")
+    running.popen.stdin.flush()
+    async with jetspark.connect(server.url) as nc:
+        js = nc.jetstream()
+
+        async def is_there() -> bool:
+            return "LOGS" in [name async for name in js.stream_names()]
+
+        await until(is_there, "the stream")
+        stream = await js.get_stream("LOGS")
+        await stored(stream, 1)
+        running.popen.stdin.write(b"c\n d\ne")
+        assert running.end().records[-1]["lines"] == 3
+        assert (await lines_of(stream))[1:] == [b"c\n d", b"e"]
+
+
+class TraceWriter(threading.Thread):
+    """Writes events of 1 to 6 lines, in pieces, and rotates its file also between two lines of an event."""
+
+    def __init__(self, ledger: Ledger, name: str, path: Path) -> None:
+        super().__init__(name=name)
+        self._ledger, self._path = ledger, path
+        self._random = random.Random(f"{ledger.seed}-{name}")
+        self.stopping = threading.Event()
+        self.events: dict[bytes, bytes] = {}
+
+    def run(self) -> None:
+        rotation = 0
+        while not self.stopping.is_set():
+            with self._path.open("ab", buffering=0) as file:
+                rotate_at = self._random.randrange(200, 500)
+                for number in range(rotate_at + 1):
+                    name = self._ledger.attempt(self.name)
+                    more = self._random.randrange(6)
+                    event = name + b"".join(b"\n\tat %s.%d" % (name, line) for line in range(more))
+                    self.events[name] = event
+                    cut = self._random.randrange(len(event))
+                    file.write(event[:cut])
+                    if number == rotate_at:  # The writer has not noticed yet.
+                        rotation += 1
+                        self._path.rename(self._path.with_name(f"{self._path.name}.{rotation}"))
+                    file.write(event[cut:] + b"\n")
+                    if self._random.random() < 0.05:
+                        time.sleep(0.01)
+
+
+async def test_an_agent_that_is_killed_while_files_rotate_stores_every_event_whole_and_once(
+    server: Server, process: Callable[..., Process], logs: Path
+) -> None:
+    ledger = Ledger()
+    files = ("ship", str(logs / "*.log*"), "--positions", logs / "p.json", "--host", "h", "--create", "LOGS")
+    command = (*files, "--multiline", "java", "--multiline-timeout", "5s", "--metrics", "200ms", "--json")
+    writers = [TraceWriter(ledger, name, logs / f"{name}.log") for name in ("one", "two")]
+    async with jetspark.connect(server.url) as nc:
+        js = nc.jetstream()
+        running = process(*command)
+        assert running.line()
+        stream = await js.get_stream("LOGS")
+        for writer in writers:
+            writer.start()
+        try:
+            for _ in range(4):
+                await stored(stream, (await stream.info()).state.messages + 200)
+                await asyncio.sleep(ledger.random.random() * 0.2)  # Any moment will do.
+                running.signal(signal.SIGKILL)
+                running.end()
+                running = process(*command)
+        finally:
+            for writer in writers:
+                writer.stopping.set()
+            for writer in writers:
+                writer.join()
+        ledger.acknowledge_all()
+        await stored(stream, len(ledger.attempted))
+        running.signal(signal.SIGTERM)
+        assert running.end().code == 0
+        events = {name: event for writer in writers for name, event in writer.events.items()}
+        for message in await read_all(stream):
+            name = message.data.partition(b"\n")[0]
+            assert message.data == events[name]
+            ledger.read(name)
+    # The last event of a rotated file waits for its timeout, and so may come after events of the next file.
+    assert (ledger.lost, ledger.duplicated, ledger.unexpected) == ([], [], [])
