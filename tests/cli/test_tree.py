@@ -50,12 +50,13 @@ COMMANDS: dict[str, list[str]] = {
     "pipeline check": ["nope.toml"],
     "pipeline explain": ["nope.toml"],
     "pipeline run": ["nope.toml"],
+    "pipeline try": ["nope.toml"],
     "demo": [],
     "server run": ["--port", "0"],
     "doctor": [],
 }
 # These need no server, or look at it as a doctor does, or read a file first.
-ALONE = ("server run", "doctor", "demo", "pipeline check", "pipeline explain", "pipeline run")
+ALONE = ("server run", "doctor", "demo", "pipeline check", "pipeline explain", "pipeline run", "pipeline try")
 # These create a stream, or are about none.
 WITHOUT_A_STREAM = ("stream add", "stream ls", "events", "bench pub", "bench fetch", "bench latency", *ALONE)
 

@@ -45,7 +45,7 @@ TREE: Final = (
     Entry("consume-logs", "Write the log lines of each host to a file.", "Logs"),
     Entry("pause", "Pause shippers and consumers, or show what is paused.", "Logs"),
     Entry("resume", "Resume paused shippers and consumers.", "Logs"),
-    Entry("pipeline", "The Spark job for logs: check, explain, run.", "Logs"),
+    Entry("pipeline", "The Spark job for logs: check, try, explain, run.", "Logs"),
     Entry("demo", "Run the whole log pipeline for about a minute.", "Logs"),
     Entry("events", "Watch the advisories of JetStream.", "Operate"),
     Entry("server", "Run a nats-server.", "Operate"),

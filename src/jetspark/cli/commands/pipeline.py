@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +18,9 @@ from jetspark.cli.ui.failure import Failure, require
 from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import stopped_by_signals
 from jetspark.errors import Error, UsageError
+from jetspark.logs.agent.options import MAX_LINE
+from jetspark.logs.agent.split import split_lines
+from jetspark.logs.format.line import Line
 
 if TYPE_CHECKING:
     from jetspark.logs.job.config import Config
@@ -130,6 +134,77 @@ def run_pipeline(
         )
     if received:
         raise typer.Exit(received[0])
+
+
+@command(
+    app,
+    "try",
+    examples="""
+    jetspark pipeline try pipeline.toml /var/log/nginx/access.log
+    tail -1000 app.log | jetspark pipeline try pipeline.toml - --lines 1000 --failed
+    jetspark pipeline try pipeline.toml --json | jq .row.status
+    """,
+)
+def try_pipeline(
+    run: Run,
+    file: PipelineFile,
+    log: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[LOG]",
+            help="File with log lines, - for stdin; the stream by default.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    lines: Annotated[
+        int, typer.Option("--lines", metavar="NUMBER", min=1, max=10_000, help="Number of lines to parse.")
+    ] = 10,
+    failed: Annotated[bool, typer.Option("--failed", help="Show only the lines that do not parse.")] = False,
+) -> None:
+    """Show what the format makes of the first lines of a file or of the stream, and why lines do not parse.
+
+    It runs the parser of the job in a local Spark, and writes nothing. A file needs no server.
+    """
+    config, where = _read(run, file)
+    require("pyspark", "the job", "spark")
+    from jetspark.logs.job.preflight import check_source  # noqa: PLC0415 - loads Spark
+    from jetspark.logs.job.trial import Lines, try_lines  # noqa: PLC0415
+
+    given: Lines | int = lines
+    if log is None:
+        check_source(config)
+    else:
+        name = None if str(log) == "-" else str(log)
+        given = Lines(_first_lines(log, lines), socket.gethostname(), name)
+    with tempfile.TemporaryDirectory(prefix="jetspark-", ignore_cleanup_errors=True) as place:
+        outcomes = try_lines(config, where, given, Path(place) / "spark.log")
+    for number, (line, row, reason) in enumerate(outcomes, 1):
+        if failed and reason is None:
+            continue
+        if run.out.json:
+            run.out.record({"number": number, "line": line, "row": row or None, "reason": reason})
+        else:
+            run.out.text(f"{number}: {line}")
+            run.out.details([("does not parse", reason)] if reason is not None else list(row.items()))
+    if not run.out.json:
+        bad = sum(each.reason is not None for each in outcomes)
+        run.out.text(f"{show_count(len(outcomes))} lines: {show_count(bad)} do not parse")
+
+
+def _first_lines(log: Path, count: int) -> list[Line]:
+    """The first lines of a file, or of standard input, split as the agent splits them."""
+    data, chunk = bytearray(), b""
+    try:
+        with sys.stdin.buffer if str(log) == "-" else log.open("rb") as file:
+            while data.count(b"\n") < count and len(data) < count * MAX_LINE:
+                chunk = file.read(64 * 1024)
+                data += chunk
+                if not chunk:
+                    break
+    except OSError as error:
+        raise UsageError(f"cannot read {log}: {error.strerror}") from None
+    return split_lines(bytes(data), 0, MAX_LINE, final=not chunk)[0][:count]
 
 
 def _read(run: Run, file: Path) -> tuple[Config, Where]:

@@ -1,10 +1,11 @@
 """The Spark job of the log pipeline, configured by `pipeline.toml`.
 
-patterns        regular expressions of the formats, and of the user
+patterns        regular expressions for Java, of the formats and of the user
+grok            patterns by name
 errors          Spark's errors in one line
 storage         small files on any file system of Spark
 target          subjects to publish to, each message stored once
-config          the configuration as types, and the base classes of sources and sinks
+config          the configuration as types, and the base classes of formats, sources and sinks
 sources/        one file for each source, and their registry
 sinks/          one file for each sink, and their registry
 parse/          lines into rows
@@ -12,6 +13,7 @@ checkpoint      ids and planned batches in a checkpoint, and its lock
 session         starts Spark
 config_file     reads and checks `pipeline.toml`
 dead_letters    lines that do not parse, as messages
+trial           what a job makes of a few lines, without writing
 preflight       checks against the server before Spark starts
 job             the streaming queries
 runner          runs the queries, and reports progress

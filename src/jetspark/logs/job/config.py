@@ -1,35 +1,31 @@
-"""`pipeline.toml` as typed values, and the base classes of sources and sinks. Read by `config_file`."""
+"""`pipeline.toml` as typed values, and the base classes of formats, sources and sinks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
-from jetspark.logs.job.patterns import Pattern, read_pattern
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.toml_lines import Where
 
-__all__ = ["META", "Config", "Place", "Section", "SinkSection", "SinkWriter", "SourceSection"]
+__all__ = [
+    "META",
+    "Config",
+    "ParseSection",
+    "Place",
+    "Section",
+    "SinkSection",
+    "SinkWriter",
+    "SourceSection",
+]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: Columns of every row, of any format.
 META: Final = ("host", "file", "line_offset", "cut", "subject", "stream", "sequence", "received")
-#: Columns that a format adds, besides `time`.
-_OF_FORMAT: Final[dict[str, tuple[str, ...]]] = {
-    "combined": (
-        *("remote_addr", "user", "request", "method", "path", "protocol"),
-        *("status", "bytes", "referer", "user_agent"),
-    ),
-    "syslog": (
-        *("facility", "severity", "hostname", "app", "process", "message_id"),
-        *("structured_data", "message"),
-    ),
-    "raw": ("line",),
-}
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +67,10 @@ class SourceSection:
 
     def read(self, spark: SparkSession, headers: Mapping[str, str]) -> DataFrame:
         """The messages as a streaming frame: the columns of `format("jetstream")`, and of these headers."""
+        raise NotImplementedError
+
+    def read_first(self, spark: SparkSession, headers: Mapping[str, str], count: int) -> DataFrame:
+        """So many messages from the start, with the columns of `read`."""
         raise NotImplementedError
 
     def read_again(
@@ -133,18 +133,41 @@ class SinkWriter:
         raise NotImplementedError
 
 
-class Parse(Section, frozen=True):
-    """How a line becomes columns."""
+class ParseSection:
+    """The section `[parse]`: the base class of every file in `parse/formats/`."""
 
-    format: Literal["json", "logfmt", "syslog", "combined", "regex", "raw"]
-    #: For `json` and `logfmt`: the columns and their types. For `regex`: types other than string.
-    fields: dict[str, str] = {}
-    pattern: str | None = None
-    #: The column that is the time of the event. Formats without this key have a time of their own.
-    time: str | None = None
-    #: Spark's pattern for the time, unless it is ISO 8601.
-    time_format: str | None = None
-    keep_line: bool = False
+    __slots__ = ()
+    format: str
+    #: What wraps each line: `cri`, `docker` or None.
+    container: str | None
+    keep_line: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the format reads from a line."""
+        raise NotImplementedError
+
+    @property
+    def deep(self) -> bool:
+        """Whether a pattern of the user is matched, for which Java may need a deep stack."""
+        return False
+
+    def key_of(self, column: str) -> tuple[str, ...]:
+        """The key that names a column, for error messages."""
+        return ("parse", "format")
+
+    def check(self, where: Where) -> None:
+        """Check what the types do not. Raises `UsageError`."""
+
+    def check_with(self, spark: SparkSession, where: Where) -> None:
+        """Check what only Spark can check. Raises `UsageError`."""
+
+    def parse(self, frame: DataFrame) -> tuple[DataFrame, Column]:
+        """The frame with the columns of the format and `time`, and the reason why a line does not parse.
+
+        The line is in `_line`; `_logged` is when it was written, as far as it is known without parsing it.
+        """
+        raise NotImplementedError
 
 
 class Counts(Section, frozen=True):
@@ -179,7 +202,7 @@ class Config(Section, frozen=True):
     name: str
     checkpoint: str
     source: SourceSection
-    parse: Parse
+    parse: ParseSection
     sink: SinkSection
     dead_letters: DeadLetters
     trigger: str = "available-now"
@@ -188,23 +211,16 @@ class Config(Section, frozen=True):
     spark: Spark = Spark()
 
     @property
-    def pattern(self) -> Pattern:
-        """The pattern of format `regex`."""
-        assert self.parse.pattern is not None
-        return read_pattern(self.parse.pattern)
-
-    @property
     def fields(self) -> tuple[str, ...]:
         """The columns that the format reads from a line."""
-        if self.parse.format == "regex":
-            return self.pattern.names
-        return _OF_FORMAT.get(self.parse.format) or tuple(self.parse.fields)
+        return self.parse.columns
 
     @property
     def line_columns(self) -> tuple[str, ...]:
         """The columns that come from a line, without `time`."""
+        unwrapped = ("output",) if self.parse.container is not None else ()
         kept = ("line",) if self.parse.keep_line and "line" not in self.fields else ()
-        return tuple(name for name in (*self.fields, *kept) if name != "time")
+        return tuple(name for name in (*unwrapped, *self.fields, *kept) if name != "time")
 
     @property
     def row_columns(self) -> tuple[str, ...]:

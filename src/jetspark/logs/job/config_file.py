@@ -1,6 +1,6 @@
 """Reads and checks `pipeline.toml`. Every mistake is a `UsageError` with the file, the line and the key.
 
-The checks of `[source]` and `[sink]` are with their formats, in `sources` and `sinks`.
+The checks of `[source]`, `[parse]` and `[sink]` are with their formats, in `sources`, `parse` and `sinks`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import META, Config
-from jetspark.logs.job.patterns import far_year, read_pattern
+from jetspark.logs.job.parse.formats import FORMATS
 from jetspark.logs.job.sinks import SINKS
 from jetspark.logs.job.sources import SOURCES
 from jetspark.logs.job.target import check_target
@@ -26,7 +26,6 @@ __all__ = ["read_config"]
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DURATION: Final = re.compile(r"\s*\d{1,9}\s+(?:second|minute|hour|day|week)s?\s*")
-_TYPES: Final = ("string", "int", "bigint", "double", "boolean", "timestamp")
 
 
 def read_config(
@@ -36,6 +35,7 @@ def read_config(
     found, where = read_toml(path)
     _read_tables(where, found)
     _read_section(where, found, "source", SOURCES, default="jetstream")
+    _read_section(where, found, "parse", FORMATS)
     _read_section(where, found, "sink", SINKS)
     config = convert(where, found, Config)
     source = config.source.with_servers(servers, default_servers)
@@ -46,7 +46,7 @@ def read_config(
 
 def _read_tables(where: Where, found: Mapping[str, object]) -> None:
     """Check the tables whose keys are chosen by the user: msgspec does not name the wrong key."""
-    for path in (("columns",), ("parse", "fields"), ("spark", "conf")):
+    for path in (("columns",), ("parse", "fields"), ("parse", "patterns"), ("spark", "conf")):
         table: Any = found
         for part in path:
             table = table.get(part) if isinstance(table, dict) else None
@@ -108,56 +108,14 @@ def _check(config: Config, where: Where) -> None:
 
 def _check_parse(config: Config, where: Where) -> None:
     parse = config.parse
-    if parse.format == "regex":
-        if parse.pattern is None:
-            raise where.error("parse.pattern", "is missing", "Format regex needs a pattern with named groups")
-        try:
-            names = read_pattern(parse.pattern).names
-        except ValueError as error:
-            raise where.error("parse.pattern", str(error)) from None
-        if unknown := sorted(set(parse.fields) - set(names)):
-            raise where.error(f"parse.fields.{unknown[0]}", "the pattern has no group with this name")
-    elif parse.pattern is not None:
-        raise where.error("parse.pattern", f"is for format regex, not for {parse.format}")
-    if parse.format in ("json", "logfmt") and not parse.fields:
-        raise where.error("parse.fields", f"is missing: format {parse.format} needs its columns")
-    if parse.format in ("syslog", "combined", "raw"):
-        for key in ("fields", "time", "time_format"):
-            if getattr(parse, key):
-                raise where.error(f"parse.{key}", f"is not a key of format {parse.format}")
-    for name, kind in parse.fields.items():
-        if kind not in _TYPES:
-            raise where.error(f"parse.fields.{name}", f"{kind!r} is not one of {', '.join(_TYPES)}")
+    parse.check(where)
     if parse.keep_line and parse.format != "raw" and "line" in (name.lower() for name in config.fields):
         raise where.error("parse.keep_line", "there is already a field named line")
-    _check_time(config, where)
-
-
-def _check_time(config: Config, where: Where) -> None:
-    parse = config.parse
-    if "time" in config.fields and parse.time != "time":
-        raise where.error("parse.time", "the field time would be lost", 'Set `time = "time"`')
-    if parse.time is not None:
-        if parse.time not in config.fields:
-            raise where.error("parse.time", f"field {parse.time!r} not found")
-        kind = parse.fields.get(parse.time, "string")
-        if kind == "boolean":
-            raise where.error("parse.time", f"field {parse.time} is a boolean")
-    if parse.time_format is not None:
-        if parse.time is None:
-            raise where.error("parse.time_format", "requires parse.time")
-        if kind not in ("string", "int", "bigint"):
-            raise where.error("parse.time_format", f"requires a string, and field {parse.time} is a {kind}")
-        try:
-            far_year(parse.time_format)
-        except ValueError as error:
-            raise where.error("parse.time_format", str(error)) from None
 
 
 def _check_columns(config: Config, where: Where) -> None:
     taken = {"time", "date", "batch", *META}
-    pattern = config.parse.pattern
-    keys = [("parse", "pattern") if pattern else ("parse", "fields", name) for name in config.line_columns]
+    keys = [config.parse.key_of(name) for name in config.line_columns]
     keys += [("columns", name) for name in config.columns]
     for name, key in zip((*config.line_columns, *config.columns), keys, strict=True):
         if _NAME.fullmatch(name) is None:

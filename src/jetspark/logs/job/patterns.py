@@ -1,25 +1,15 @@
-"""The patterns of the formats, as Java regular expressions. Pure.
+"""Patterns as Java regular expressions: those of the formats, and those of the user. Pure.
 
-Lines are untrusted. Repetitions are possessive (`*+`), because Java's matcher recurses for everything that it
-may have to backtrack over, and a long line would overflow its stack.
+Lines are untrusted. Repetitions in the patterns of the formats are possessive (`*+`), because Java's matcher
+recurses for everything that it may have to backtrack over, and a long line would overflow its stack.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-__all__ = [
-    "COMBINED",
-    "LOGFMT",
-    "LOGFMT_PAIR",
-    "REQUEST",
-    "RFC3164",
-    "RFC5424",
-    "Pattern",
-    "far_year",
-    "read_pattern",
-]
+__all__ = ["Pattern", "far_year", "numbered", "read_pattern"]
 
 
 class Pattern(NamedTuple):
@@ -33,41 +23,9 @@ class Pattern(NamedTuple):
         return tuple(self.groups)
 
 
-def _pattern(text: str, *names: str) -> Pattern:
+def numbered(text: str, *names: str) -> Pattern:
+    """A pattern whose groups get these names, in order."""
     return Pattern(text, {name: number for number, name in enumerate(names, 1)})
-
-
-_QUOTED: Final = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
-
-# Four digits: Spark raises for longer years.
-_TIME: Final = r"\[(\d\d/[A-Za-z]{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
-
-#: Apache's and nginx's `combined`; the last two are missing in `common`.
-COMBINED: Final = _pattern(
-    rf"(?s)^(\S++) \S++ (\S++) {_TIME} {_QUOTED} (\d{{3}}) (\d++|-)(?: {_QUOTED} {_QUOTED})?+\s*+\z",
-    *("remote_addr", "user", "time", "request", "status", "bytes", "referer", "user_agent"),
-)
-#: The request of such a line.
-REQUEST: Final = _pattern(r"^([A-Z]++) (\S++)(?: (HTTP/\d[.\d]*+))?+$", "method", "path", "protocol")
-#: RFC 5424. Unescaped brackets in quoted values are accepted.
-RFC5424: Final = _pattern(
-    r"(?s)^<(\d{1,3})>1 (\S++) (\S++) (\S++) (\S++) (\S++) "
-    r"(-|(?:\[[^\s\]\"=]++(?: [^\s\]\"=]++=\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")*+\])++)"
-    r"(?: (?:\uFEFF)?+(.*+))?+\z",
-    *("priority", "time", "hostname", "app", "process", "message_id", "structured_data", "message"),
-)
-#: RFC 3164, the old format, without year and time zone.
-RFC3164: Final = _pattern(
-    r"(?s)^<(\d{1,3})>([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (\S++) ([^\s:\[]++)(?:\[([^\]]*+)\])?+:? ?+"
-    r"(.*+)\z",
-    *("priority", "time", "hostname", "app", "process", "message"),
-)
-
-_VALUE: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s"]*+'
-#: `key=value`, `key="a value"` or `key`: the key, and the value with its quotes.
-LOGFMT_PAIR: Final = rf'(?s)([^\s"=]++)(?:=({_VALUE}))?+(?=\s|$)'
-#: A line that consists of such pairs.
-LOGFMT: Final = rf'(?s)^\s*+(?:[^\s"=]++(?:=(?:{_VALUE}))?+(?:\s++|$))++$'
 
 
 def read_pattern(text: str) -> Pattern:

@@ -52,7 +52,7 @@ def start_session(config: Config, log: Path) -> SparkSession:
     # It prints Java stack traces for invalid SQL, which the job reports in one line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     umask = config.spark.umask
-    conf = {**_STATIC, **SQL_CONF, _UMASK: umask, **(_DEEP if config.parse.format == "regex" else {})}
+    conf = {**_STATIC, **SQL_CONF, _UMASK: umask, **(_DEEP if config.parse.deep else {})}
     if config.spark.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _use_package()

@@ -1,8 +1,11 @@
 """Lines into rows, with Spark's own functions.
 
 times       columns for times
+match       columns for the groups of a match, and for JSON values
 decode      messages into lines: decompressed, as text
-formats     one function for each `parse.format`, and their registry
+containers  lines out of what a container runtime writes around them
+fields      columns that the user names and types, and their time
+formats/    one file for each `parse.format`, and their registry
 rows        puts it together: `parse_lines`
 
 Each file imports files above it only.

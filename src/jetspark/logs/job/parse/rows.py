@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import explained
+from jetspark.logs.job.parse.containers import unwrap
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS, read_lines
-from jetspark.logs.job.parse.formats import FORMATS
-from jetspark.logs.job.parse.times import formatted_time, iso_time, of_this_era
+from jetspark.logs.job.parse.times import of_this_era
 from jetspark.logs.toml_lines import Where
 
 __all__ = ["INTERNAL", "parse_lines"]
@@ -31,13 +31,11 @@ _NOT_BY_LINE: Final = {"Generate", "Window", "Aggregate"}
 
 def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
     """The rows of messages. Raises `UsageError` for settings that only Spark can check."""
-    _check(messages.sparkSession, config, where)
+    config.parse.check_with(messages.sparkSession, where)
     frame, unread = read_lines(messages, compressed=config.source.compressed)
-    frame, unparsed = FORMATS[config.parse.format](frame, config)
-    reasons = [unread, unparsed]
-    if config.parse.format in ("json", "logfmt", "regex"):
-        frame, reason = _with_time(frame, config)
-        reasons.append(reason)
+    frame, wrapped = unwrap(frame, config.parse.container)
+    frame, unparsed = config.parse.parse(frame)
+    reasons = [unread, wrapped, unparsed]
     time = of_this_era(F.col("time"))
     reasons.append(F.when(time.isNull(), F.lit("missing or invalid time")))
     if config.counts is not None:
@@ -50,44 +48,6 @@ def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
     for name, expression in config.columns.items():
         frame = _with_column(frame, name, expression, where)
     return frame.select(*config.row_columns, *INTERNAL)
-
-
-def _check(spark: SparkSession, config: Config, where: Where) -> None:
-    """Let Java check the pattern, and Spark the time format."""
-    assert spark._jvm is not None
-    parse = config.parse
-    try:
-        if parse.format == "regex":
-            spark._jvm.java.util.regex.Pattern.compile(config.pattern.text)
-    except PySparkException as error:
-        what = f"invalid Java regular expression: {explained(error)}"
-        raise where.error("parse.pattern", what, "Java's syntax differs slightly from Python's") from None
-    try:
-        if parse.time_format is not None:
-            tried = F.try_to_timestamp(F.lit("2026"), F.lit(parse.time_format))
-            spark.sql("SELECT 1").select(tried).collect()
-    except PySparkException:
-        raise where.error(
-            "parse.time_format",
-            f"{parse.time_format!r} is not a Spark datetime pattern",
-            "See https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html",
-        ) from None
-
-
-def _with_time(frame: DataFrame, config: Config) -> tuple[DataFrame, Column]:
-    """The frame with `time`: from a field, or the time when the stream received the line."""
-    parse = config.parse
-    if parse.time is None:
-        return frame.withColumn("time", F.col("received")), F.lit(None).cast("string")
-    given = F.col(parse.time)
-    if parse.time_format is not None:
-        time = formatted_time(given.cast("string"), parse.time_format)
-    elif parse.fields.get(parse.time, "string") == "string":
-        time = iso_time(given)
-    else:
-        time = given.try_cast("timestamp")
-    reason = F.when(F.col("_time").isNull(), F.lit(f"{parse.time} is not a time"))
-    return frame.withColumn("_time", time).withColumn("time", F.col("_time")), reason
 
 
 def _with_column(frame: DataFrame, name: str, expression: str, where: Where) -> DataFrame:

@@ -108,6 +108,11 @@ class JetStreamSource(Section, SourceSection, frozen=True):
         options = {**self.options(), **_header_options(headers)}
         return spark.readStream.format("jetstream").options(**options).load()
 
+    def read_first(self, spark: SparkSession, headers: Mapping[str, str], count: int) -> DataFrame:
+        options = {**self.options(), **_header_options(headers)}
+        given = {name: text for name, text in options.items() if name not in _OF_QUERIES}
+        return spark.read.format("jetstream").options(**given).load().limit(count)
+
     def read_again(
         self, spark: SparkSession, headers: Mapping[str, str], places: Iterable[Place]
     ) -> DataFrame:
@@ -162,6 +167,8 @@ class JetStreamSource(Section, SourceSection, frozen=True):
 
 #: Keys whose value is a path.
 _FILES: Final = tuple(name for name in JetStreamSource.__struct_fields__ if name.endswith("_file"))
+#: Options that a batch read does not have.
+_OF_QUERIES: Final = ("maxMessagesPerTrigger", "progressConsumer")
 _SECRETS: Final = ("password_file", "token_file")
 
 
