@@ -63,7 +63,7 @@ def test_a_mistake_is_one_line_with_line_and_key(cli: Cli, tmp_path: Path) -> No
     file.write_text(text.replace('"combined"', '"combind"'))
     for verb in ("check", "explain", "run"):
         line = cli.fails("pipeline", verb, file, code=2)
-        assert line.startswith("jetspark: pipeline.toml, line 17, parse.format: invalid enum value 'combind'")
+        assert line.startswith("jetspark: pipeline.toml, line 17, parse.format: unknown format 'combind'")
     file.write_text(text.replace("regexp_extract(", "regexp_extrct("))
     cli("pipeline", "check", file)
     assert "cannot read" in cli.fails("pipeline", "check", tmp_path / "nothing", code=2)

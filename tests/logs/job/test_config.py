@@ -133,12 +133,16 @@ MISTAKES = {
         'credentials_file = "x"\n[parse]',
         "line 12, source.credentials_file: file ",
     ),
-    "format": ('"combined"', '"csv"', "line 13, parse.format: "),
+    "format": (
+        '"combined"',
+        '"combind"',
+        "line 13, parse.format: unknown format 'combind'. There are: combined, csv",
+    ),
     "fields": ('format = "combined"', 'format = "json"', "line 12, parse.fields: is missing: format json"),
     "needless": (
         '"combined"',
         '"combined"\ntime = "x"',
-        "line 14, parse.time: is not a key of format combined",
+        "line 14, parse.time: unknown key",
     ),
     "kind": (
         '"combined"',
@@ -157,6 +161,77 @@ MISTAKES = {
         '"combined"',
         '"json"\nfields = { a = "string" }\ntime = "b"',
         "line 15, parse.time: field 'b' not found",
+    ),
+    "container": (
+        '"combined"',
+        '"raw"\ncontainer = "rkt"',
+        "line 14, parse.container: invalid enum value 'rkt'",
+    ),
+    "container-column": (
+        '"combined"',
+        '"json"\ncontainer = "cri"\nfields = { output = "int" }',
+        "line 15, parse.fields.output: there is already a column output",
+    ),
+    "same-column": (
+        '"combined"',
+        '"json"\nfields = { "a.b" = "int", a_b = "int" }',
+        "line 14, parse.fields.a_b: there is already a column a_b",
+    ),
+    "field-inside-of-a-field": (
+        '"combined"',
+        '"json"\nfields = { a = "string", "a.b" = "int" }',
+        "line 14, parse.fields.a.b: a is a field of its own, and cannot have fields inside",
+    ),
+    "field-around-fields": (
+        '"combined"',
+        '"json"\nfields = { "a.b" = "int", a = "string" }',
+        "line 14, parse.fields.a: a has fields inside, and cannot be a field of its own",
+    ),
+    "fields-by-case": (
+        '"combined"',
+        '"json"\nfields = { "a.b" = "int", "A.c" = "int" }',
+        "line 14, parse.fields.A.c: a and A differ in case only",
+    ),
+    "empty-part": ('"combined"', '"json"\nfields = { "a..b" = "int" }', "a part of the name is empty"),
+    "separator": (
+        '"combined"',
+        '"csv"\nfields = { a = "int" }\nseparator = "||"',
+        "line 15, parse.separator: '||' must be one character",
+    ),
+    "quote": (
+        '"combined"',
+        '"csv"\nfields = { a = "int" }\nquote = ","',
+        "line 15, parse.quote: ',' must be another character, or empty",
+    ),
+    "not-in-the-header": (
+        '"combined"',
+        '"csv"\nfields = { a = "int" }\nheader = "b,c"',
+        "line 14, parse.fields.a: is not in parse.header",
+    ),
+    "twice-in-the-header": (
+        '"combined"',
+        '"csv"\nfields = { a = "int" }\nheader = "a,c,a"',
+        "line 14, parse.fields.a: is twice in parse.header",
+    ),
+    "unknown-pattern": (
+        '"combined"',
+        '"grok"\npattern = "%{IPORHOTS:a}"',
+        "line 14, parse.pattern: unknown name %{IPORHOTS}, did you mean IPORHOST?",
+    ),
+    "unknown-type-in-a-pattern": (
+        '"combined"',
+        '"grok"\npattern = "%{INT:a:long}"',
+        "line 14, parse.pattern: the type 'long' of a is not one of string, int",
+    ),
+    "two-types": (
+        '"combined"',
+        '"grok"\npattern = "%{INT:a:int}"\nfields = { a = "int" }',
+        "line 15, parse.fields.a: the pattern has a type for it, too",
+    ),
+    "own-pattern-type": (
+        '"combined"',
+        '"grok"\npattern = "%{A:a}"\npatterns = { A = 1 }',
+        "line 15, parse.patterns.A: expected str, got int",
     ),
     "collision": ("minute =", "host =", "line 16, columns.host: there is already a column host"),
     "column-name": ("minute =", '"a b" =', "line 16, columns.a b: 'a b' must be letters"),

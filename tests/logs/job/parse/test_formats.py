@@ -12,7 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jetspark.errors import UsageError
+from jetspark.logs.job.grok import LIBRARY, expand
 from jetspark.logs.job.parse.decode import unpack
+from jetspark.logs.job.patterns import read_pattern
 from tests.logs.job.support import RECEIVED, config_of, parsed
 
 COMBINED = (
@@ -199,6 +201,151 @@ def test_syslog_lines_are_read_in_the_old_way_and_in_the_new(session: SparkSessi
     assert (old.app, old.process, utc(old.time)) == ("su", None, at(2026, 1, 31, 11, 14, 15))
     assert (last_year.process, utc(last_year.time)) == ("4123", at(2025, 2, 5, 17, 32, 18))
     assert utc(leap.time) == at(2024, 2, 29, 17, 32, 18)
+
+
+def test_syslog_lines_are_read_as_they_are_in_files(session: SparkSession, tmp_path: Path) -> None:
+    lines = [
+        "Jan 31 10:00:00 web1 sshd[1]: Accepted publickey for root",
+        "2026-01-30T10:00:01.123456+01:00 web1 systemd[1]: Started x.",
+        "<30>2026-01-30T10:00:01.123456789Z web1 systemd-logind: New session",
+        "2026-01-30T10:00:01+0000 web1 kernel: [ 12.345] eth0: up",
+        "Jan  1 00:00:00 web1 postfix/smtpd[77]: a\nb",
+        "2026-13-30T10:00:01Z web1 app: text",
+        "2026-01-30 10:00:01 web1 app: text",
+        "2026-01-30T10:00:01Z web1",
+        "<999>Jan 31 10:00:00 web1 app: text",
+        "Jan 31 10:00:00 web1 app: " + "x[" * 100_000,
+    ]
+    rows = parsed(session, tmp_path, 'format = "syslog"', lines)
+    assert [row._reason for row in rows] == [
+        *[None] * 5,
+        "missing or invalid time",
+        *["not a syslog line"] * 2,
+        "invalid priority",
+        None,
+    ]
+    shown = [(row.facility, row.severity, row.hostname, row.app, row.process) for row in rows[:5]]
+    assert shown == [
+        (None, None, "web1", "sshd", "1"),
+        (None, None, "web1", "systemd", "1"),
+        (3, 6, "web1", "systemd-logind", None),
+        (None, None, "web1", "kernel", None),
+        (None, None, "web1", "postfix/smtpd", "77"),
+    ]
+    assert [utc(row.time) for row in rows[:5]] == [
+        at(2026, 1, 31, 10),
+        at(2026, 1, 30, 9, 0, 1, 123456),
+        at(2026, 1, 30, 10, 0, 1, 123456),
+        at(2026, 1, 30, 10, 0, 1),
+        at(2026, 1, 1),
+    ]
+    assert (rows[3].message, rows[4].message) == ("[ 12.345] eth0: up", "a\nb")
+
+
+def test_json_fields_are_inside_of_others_or_have_dots_in_their_names(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    parse = (
+        'format = "json"\ntime = "@timestamp"\n[parse.fields]\n"@timestamp" = "string"\n'
+        '"http.status" = "int"\n"http.request.path" = "string"\nhttp_version = "string"\n'
+        '"log.level" = "string"\nlabels = "string"\n'
+    )
+    start = '{"@timestamp": "2026-01-31T12:00:00Z"'
+    lines = [
+        start + ', "http": {"status": 200, "request": {"path": "/a", "x": 1}}, "labels": {"a": [1, 2]}}',
+        start + ', "http.status": 201, "http": {"status": 200}, "log.level": "info", "http_version": "2"}',
+        start + ', "http": null, "log": {"level": "warn"}}',
+        start + ', "http": "text"}',
+        start + ', "http": {"status": "many"}}',
+        start + ', "http": [{"status": 200}]}',
+        '{"http": {"status": 200}}',
+        '{"a":' * 3000 + "1" + "}" * 3000,
+    ]
+    rows = parsed(session, tmp_path, parse, lines)
+    differ = "fields or types differ from parse.fields"
+    assert [row._reason for row in rows[:7]] == [*[None] * 3, *[differ] * 3, "@timestamp is not a time"]
+    assert rows[7]._reason is not None
+    first, dotted, null = rows[:3]
+    assert (first.http_status, first.http_request_path, first.labels) == (200, "/a", '{"a":[1,2]}')
+    assert (dotted.http_status, dotted.log_level, dotted.http_version) == (201, "info", "2")
+    assert (null.http_status, null.log_level, utc(null.time)) == (None, "warn", RECEIVED)
+
+
+def test_csv_values_are_in_order_or_named_by_a_header(session: SparkSession, tmp_path: Path) -> None:
+    parse = 'format = "csv"\ntime = "at"\nfields = { at = "timestamp", text = "string", n = "int" }'
+    lines = [
+        '2026-01-31T12:00:00Z,"a, ""b"" \nc",7',
+        "2026-01-31T12:00:00Z,,\r",
+        '2026-01-31T12:00:00Z,"",7',
+        "2026-01-31T12:00:00Z,a",
+        "2026-01-31T12:00:00Z,a,7,8",
+        '2026-01-31T12:00:00Z,"a,7',
+        '2026-01-31T12:00:00Z,a"b,7',
+        '2026-01-31T12:00:00Z,"a"b,7',
+        "2026-01-31T12:00:00Z,a,x",
+        "yesterday,a,7",
+        ",a,7",
+        "",
+        "2026-01-31T12:00:00Z,a,7\n2026-01-31T12:00:00Z,b,8",
+        '2026-01-31T12:00:00Z,"' + '""' * 100_000 + '",7',
+    ]
+    rows = parsed(session, tmp_path, parse, lines)
+    broken = "not CSV: a quote is inside of a value, or not closed"
+    assert [row._reason for row in rows] == [
+        *[None] * 3,
+        *["not 3 values"] * 2,
+        *[broken] * 3,
+        "n is not of type int",
+        "at is not of type timestamp",
+        "at is not a time",
+        "not 3 values",
+        broken,
+        None,
+    ]
+    assert [(row.text, row.n) for row in rows[:3]] == [('a, "b" \nc', 7), (None, None), (None, 7)]
+    assert rows[-1].text == '"' * 100_000
+
+    parse = 'format = "csv"\nseparator = "|"\nquote = ""\nheader = "Id|User Name|n"\n'
+    parse += 'fields = { n = "bigint", "User Name" = "string" }'
+    rows = parsed(session, tmp_path, parse, ["Id|User Name|n\r", '1|"x|2', "1|x"])
+    assert [row._reason for row in rows] == ["the header of the file", None, "not 3 values"]
+    assert (rows[1].n, rows[1].User_Name, utc(rows[1].time)) == (2, '"x', RECEIVED)
+
+
+def test_grok_patterns_give_columns_with_types(session: SparkSession, tmp_path: Path) -> None:
+    parse = (
+        'format = "grok"\ntime = "at"\ntime_format = "dd/MMM/yyyy:HH:mm:ss Z"\n'
+        "pattern = '%{IPORHOST:client} %{ID:id} \\[%{HTTPDATE:at}\\] %{QS:agent} %{NUMBER:took:double}"
+        "(?: %{GREEDYDATA:rest})?'\npatterns = { ID = 'r-%{POSINT}' }"
+    )
+    at_noon = "[31/Jan/2026:12:00:00 +0000]"
+    lines = [
+        f'192.0.2.7 r-12 {at_noon} "a \\" b" 1.5',
+        f'2001:db8::7 r-12 {at_noon} "-" 2 and more',
+        f'web1.example.com r-12 {at_noon} "-" -3e2',
+        f'web1 r-0 {at_noon} "-" 1',
+        'web1 r-1 [31/Feb/2026:12:00:00 +0000] "-" 1',
+        "",
+    ]
+    rows = parsed(session, tmp_path, parse, lines)
+    assert [row._reason for row in rows] == [
+        *[None] * 3,
+        "parse.pattern does not match",
+        "at is not a time",
+        "parse.pattern does not match",
+    ]
+    assert [(row.client, row.took, row.rest) for row in rows[:3]] == [
+        ("192.0.2.7", 1.5, None),
+        ("2001:db8::7", 2.0, "and more"),
+        ("web1.example.com", -300.0, None),
+    ]
+    assert (rows[0].id, rows[0].agent, utc(rows[0].time)) == ("r-12", '"a \\" b"', RECEIVED)
+
+
+def test_java_compiles_every_grok_pattern(session: SparkSession) -> None:
+    assert session._jvm is not None
+    for name in LIBRARY:
+        session._jvm.java.util.regex.Pattern.compile(read_pattern(expand(f"%{{{name}:a}}", {}).text).text)
 
 
 def test_a_pattern_gives_columns_by_its_groups(session: SparkSession, tmp_path: Path) -> None:
