@@ -78,6 +78,25 @@ def test_a_server_or_stream_that_is_missing_is_told_before_spark_starts(
     assert "cannot connect" in cli.fails("pipeline", "run", file, "-s", "nats://127.0.0.1:1", code=3)
 
 
+def test_lines_of_a_file_are_tried(
+    process: Callable[..., Process], example: Callable[[str], Path], tmp_path: Path
+) -> None:
+    file = example("access_to_parquet")
+    lines = "".join(f"{line}\n" for line in (access_line("web1", 1), "poison", access_line("web1", 2)))
+    (tmp_path / "access.log").write_text(lines)
+    ended = process("pipeline", "try", file, tmp_path / "access.log", "--lines", "2").end(SLOW)
+    assert (ended.code, ended.err) == (0, "")
+    shown = ended.out.splitlines()
+    assert shown[0] == f"1: {access_line('web1', 1)}"
+    assert "    status: 200" in shown
+    assert shown[-3:] == [
+        "2: poison",
+        "does not parse: not a line of format combined",
+        "2 lines: 1 do not parse",
+    ]
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_job_tells_its_progress_as_json(
     process: Callable[..., Process], example: Callable[[str], Path], server: Server
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import socket
@@ -169,6 +170,7 @@ def try_pipeline(
     config, where = _read(run, file)
     require("pyspark", "the job", "spark")
     from jetspark.logs.job.preflight import check_source  # noqa: PLC0415 - loads Spark
+    from jetspark.logs.job.session import start_session, stop_session  # noqa: PLC0415
     from jetspark.logs.job.trial import Lines, try_lines  # noqa: PLC0415
 
     given: Lines | int = lines
@@ -178,7 +180,11 @@ def try_pipeline(
         name = None if str(log) == "-" else str(log)
         given = Lines(_first_lines(log, lines), socket.gethostname(), name)
     with tempfile.TemporaryDirectory(prefix="jetspark-", ignore_cleanup_errors=True) as place:
-        outcomes = try_lines(config, where, given, Path(place) / "spark.log")
+        spark = start_session(config, Path(place) / "spark.log", master="local[1]")
+        try:
+            outcomes = try_lines(spark, config, where, given)
+        finally:
+            stop_session(spark)
     for number, (line, row, reason) in enumerate(outcomes, 1):
         if failed and reason is None:
             continue
@@ -196,12 +202,11 @@ def _first_lines(log: Path, count: int) -> list[Line]:
     """The first lines of a file, or of standard input, split as the agent splits them."""
     data, chunk = bytearray(), b""
     try:
-        with sys.stdin.buffer if str(log) == "-" else log.open("rb") as file:
+        with contextlib.nullcontext(sys.stdin.buffer) if str(log) == "-" else log.open("rb") as file:
             while data.count(b"\n") < count and len(data) < count * MAX_LINE:
-                chunk = file.read(64 * 1024)
-                data += chunk
-                if not chunk:
+                if not (chunk := file.read(64 * 1024)):
                     break
+                data += chunk
     except OSError as error:
         raise UsageError(f"cannot read {log}: {error.strerror}") from None
     return split_lines(bytes(data), 0, MAX_LINE, final=not chunk)[0][:count]

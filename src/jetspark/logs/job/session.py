@@ -46,18 +46,22 @@ _UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def start_session(config: Config, log: Path) -> SparkSession:
-    """Start Spark; it and its workers log to the file `log`. Raises `Error` if it does not start."""
+def start_session(config: Config, log: Path, *, master: str | None = None) -> SparkSession:
+    """Start Spark; it and its workers log to the file `log`. Raises `Error` if it does not start.
+
+    `master` replaces that of the configuration.
+    """
+    master = master or config.spark.master
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # It prints Java stack traces for invalid SQL, which the job reports in one line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     umask = config.spark.umask
     conf = {**_STATIC, **SQL_CONF, _UMASK: umask, **(_DEEP if config.parse.deep else {})}
-    if config.spark.master.startswith("local"):
+    if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _use_package()
         conf |= _LOCAL
-    builder = SparkSession.builder.master(config.spark.master).appName(f"jetspark pipeline {config.name}")
+    builder = SparkSession.builder.master(master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
         builder = builder.config(key, value)
     with _umask(int(umask, 8)), _stderr_to(log), spark_explained(f"Its log is {log}"):

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -22,7 +20,6 @@ from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import spark_explained
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.session import start_session, stop_session
 from jetspark.logs.job.toml_lines import Where
 from jetspark.spark.schema import READ_SCHEMA
 
@@ -47,22 +44,17 @@ class Outcome(NamedTuple):
     reason: str | None
 
 
-def try_lines(config: Config, where: Where, lines: Lines | int, log: Path) -> list[Outcome]:
-    """Parse these lines, or so many from the start of the source. Spark logs to the file `log`.
+def try_lines(spark: SparkSession, config: Config, where: Where, lines: Lines | int) -> list[Outcome]:
+    """Parse these lines, or so many from the start of the source.
 
     Raises `UsageError` for an error in the configuration, and `Error` if Spark fails.
     """
-    local = msgspec.structs.replace(config.spark, master="local[1]")
-    spark = start_session(msgspec.structs.replace(config, spark=local), log)
-    try:
-        with spark_explained(f"The log of Spark is {log}"):
-            if isinstance(lines, int):
-                messages = config.source.read_first(spark, HEADER_COLUMNS, lines)
-            else:
-                messages = _messages(spark, lines)
-            return _outcomes(parse_lines(messages, config, where), config)
-    finally:
-        stop_session(spark)
+    with spark_explained():
+        if isinstance(lines, int):
+            messages = config.source.read_first(spark, HEADER_COLUMNS, lines)
+        else:
+            messages = _messages(spark, lines)
+        return _outcomes(parse_lines(messages, config, where), config)
 
 
 def _messages(spark: SparkSession, given: Lines) -> DataFrame:

@@ -34,9 +34,10 @@ class CsvFormat(FieldsFormat, frozen=True):
         """The names of all values of a line."""
         if self.header is None:
             return tuple(self.fields)
-        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         lines = [self.header.strip("\r\n")]
-        rows = csv.reader(lines, delimiter=self.separator, quotechar=self.quote or None, quoting=quoting)
+        if not self.quote:
+            return tuple(lines[0].split(self.separator))
+        rows = csv.reader(lines, delimiter=self.separator, quotechar=self.quote, strict=True)
         return tuple(next(rows, ()))
 
     def check(self, where: Where) -> None:
