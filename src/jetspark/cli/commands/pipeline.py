@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 import typer
 
@@ -33,6 +33,9 @@ app = group("The Spark job of the log pipeline: reads log lines from JetStream a
 PipelineFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="Configuration file, like pipeline.toml.")
 ]
+
+#: The bytes of a file that are read to find its first lines.
+_MAX_TRIED: Final = 64 * 1024 * 1024
 
 
 @command(app, "check", examples="jetspark pipeline check pipeline.toml")
@@ -203,7 +206,7 @@ def _first_lines(log: Path, count: int) -> list[Line]:
     data, chunk = bytearray(), b""
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if str(log) == "-" else log.open("rb") as file:
-            while data.count(b"\n") < count and len(data) < count * MAX_LINE:
+            while data.count(b"\n") < count and len(data) < min(count * MAX_LINE, _MAX_TRIED):
                 if not (chunk := file.read(64 * 1024)):
                     break
                 data += chunk
