@@ -20,7 +20,7 @@ from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import spark_explained
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 from jetspark.spark.schema import READ_SCHEMA
 
 __all__ = ["Lines", "Outcome", "try_lines"]

@@ -18,7 +18,7 @@ from jetspark.logs.job.config import ParseSection, Section
 from jetspark.logs.job.parse.match import or_null
 from jetspark.logs.job.parse.times import formatted_time, iso_time
 from jetspark.logs.job.patterns import far_year
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["TYPES", "FieldsFormat", "LineFormat", "column_of", "typed"]
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from jetspark.logs.job.parse.fields import FieldsFormat, column_of, typed
 from jetspark.logs.job.parse.match import matched
 from jetspark.logs.job.patterns import numbered
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["CsvFormat"]
 

@@ -8,7 +8,7 @@ from jetspark.logs.job.grok import Expanded, expand
 from jetspark.logs.job.parse.fields import TYPES
 from jetspark.logs.job.parse.formats.regex import RegexFormat
 from jetspark.logs.job.patterns import Pattern, read_pattern
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["GrokFormat"]
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from jetspark.logs.job.parse.fields import FieldsFormat, column_of
 from jetspark.logs.job.parse.match import is_one_value
 from jetspark.logs.job.parse.times import iso_time
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["JsonFormat"]
 

@@ -13,7 +13,7 @@ from jetspark.logs.job.errors import explained
 from jetspark.logs.job.parse.fields import FieldsFormat, typed
 from jetspark.logs.job.parse.match import matched
 from jetspark.logs.job.patterns import Pattern, read_pattern
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["RegexFormat"]
 
