@@ -101,10 +101,10 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) --group build -o requirements/build.lock $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra cli --group dev -c requirements/build.lock \
 	    -o requirements/dev.lock $(ARGS)
-	$(COMPILE) pyproject.toml --extra spark --extra demo --group spark -c requirements/build.lock \
+	$(COMPILE) pyproject.toml --extra spark --extra demo --extra delta --extra iceberg --group spark -c requirements/build.lock \
 	    -c requirements/dev.lock -o requirements/spark.lock $(ARGS)
 	for version in $(SPARKS); do echo "pyspark==$$version.*" | \
-	    $(COMPILE) pyproject.toml --extra demo --group dev --group spark \
+	    $(COMPILE) pyproject.toml --extra demo --extra delta --extra iceberg --group dev --group spark \
 	    -c requirements/build.lock -c requirements/dev.lock -c - \
 	    -o requirements/spark-$$version.lock $(ARGS) || exit; done
 	$(COMPILE) --group java -o requirements/java.lock $(ARGS)

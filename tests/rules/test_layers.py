@@ -67,6 +67,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("patterns", "grok", "errors", "storage"),
         ("target",),
         ("config",),
+        ("layout",),
         ("parse", "sinks", "sources", "checkpoint", "session"),
         ("config_file", "dead_letters", "trial"),
         ("preflight",),

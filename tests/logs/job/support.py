@@ -38,7 +38,7 @@ stream = "LOGS"{source}
 {parse}
 
 [sink]
-format = "parquet"
+format = "{format}"
 path = "table"
 {sink}
 [dead_letters]
@@ -56,11 +56,11 @@ def access_line(host: str, number: int, *, minute: int = 0, status: int = 200) -
 
 
 def config_of(
-    place: Path, parse: str, more: str = "", source: str = "", sink: str = ""
+    place: Path, parse: str, more: str = "", source: str = "", sink: str = "", *, format: str = "parquet"
 ) -> tuple[Config, Where]:
     """A configuration that differs only in what is given."""
     file = place / "pipeline.toml"
-    file.write_text(MINIMAL.format(parse=parse, more=more, source=source, sink=sink))
+    file.write_text(MINIMAL.format(parse=parse, more=more, source=source, sink=sink, format=format))
     return read_config(file)
 
 

@@ -66,7 +66,7 @@ def test_a_file_is_read_with_types_and_defaults(tmp_path: Path) -> None:
         "failOnDataLoss": "true",
     }
     assert config.written_columns == ("window_start", "window_end", "host", "status", "minute", "count")
-    assert config.sink.partitions(config) == ("date", "host")
+    assert config.sink.partitions(config) == ("date", "host", "batch")
     assert config.row_columns[:2] == ("time", "remote_addr")
     assert config.spark.conf == {"spark.driver.memory": "1g"}
     conf = WHOLE.replace('"1g" }', '"1g", "spark.a" = 4, "spark.b" = false }')

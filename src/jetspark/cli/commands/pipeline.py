@@ -262,7 +262,7 @@ def _pairs(config: Config) -> list[tuple[str, object]]:
         ("Counted by", counts.by if counts else None),
         ("Sink", f"{config.sink.format} {config.sink.destination}".strip()),
         ("Written", list(config.written_columns) if counts else None),
-        ("Divided by", None if partitions is None else [*partitions, "batch"]),
+        ("Divided by", None if partitions is None else list(partitions)),
         ("Dead letters", config.dead_letters.subject or "dropped"),
         ("Trigger", config.trigger),
         ("Checkpoint", config.checkpoint),

@@ -14,6 +14,7 @@ from jetspark.logs.toml_lines import Where
 
 __all__ = [
     "META",
+    "Compacted",
     "Config",
     "ParseSection",
     "Place",
@@ -88,6 +89,16 @@ class SourceSection:
         raise NotImplementedError
 
 
+class Compacted(NamedTuple):
+    """What `pipeline compact` did."""
+
+    #: Small files that were merged, and the large ones that replace them.
+    merged: int
+    written: int
+    #: Files of old versions that were deleted.
+    deleted: int
+
+
 class SinkSection:
     """The section `[sink]`: the base class of every file in `sinks/`."""
 
@@ -100,7 +111,7 @@ class SinkSection:
         return ""
 
     def partitions(self, config: Config) -> tuple[str, ...] | None:
-        """The columns that divide the files of a batch; None for a sink without files."""
+        """What divides the files, as `explain` shows it; None for a sink without files."""
         return None
 
     def resolved(self, resolve: Callable[[str], str]) -> Self:
@@ -113,6 +124,10 @@ class SinkSection:
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
         """The writer, before Spark starts. `finder` finds the streams of subjects. Raises `UsageError`."""
         raise NotImplementedError
+
+    def compact(self, config: Config, where: Where, keep: timedelta) -> Compacted:
+        """Merge small files, and delete versions of the table older than `keep`. Raises `UsageError`."""
+        raise where.error("sink.format", f"{self.format} cannot be compacted", "Formats: delta, iceberg")
 
 
 class SinkWriter:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
+from jetspark.logs.job.storage import created_without
 
 __all__ = ["SQL_CONF", "start_session", "stop_session"]
 
@@ -28,6 +29,8 @@ __all__ = ["SQL_CONF", "start_session", "stop_session"]
 SQL_CONF: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
+    # Instants in UTC for every reader. Spark's default, INT96, has no zone and no statistics.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # So many files may be open in a task; only for more are the rows sorted by directory.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
 }
@@ -64,7 +67,7 @@ def start_session(config: Config, log: Path, *, master: str | None = None) -> Sp
     builder = SparkSession.builder.master(master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
         builder = builder.config(key, value)
-    with _umask(int(umask, 8)), _stderr_to(log), spark_explained(f"Its log is {log}"):
+    with created_without(umask), _stderr_to(log), spark_explained(f"Its log is {log}"):
         return builder.getOrCreate()
 
 
@@ -90,16 +93,6 @@ def _use_package() -> None:
         if (package / name).is_dir():
             (home / name).symlink_to(package / name)
     os.environ["SPARK_HOME"] = str(home)
-
-
-@contextlib.contextmanager
-def _umask(mask: int) -> Iterator[None]:
-    """Create files without these permissions; so do processes that start meanwhile, for all their life."""
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 @contextlib.contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-__all__ = ["Storage"]
+__all__ = ["Storage", "created_without"]
 
 
 class Storage:
@@ -51,3 +53,13 @@ class Storage:
         base = re.sub(r"([\[\]{}*?\\])", r"\\\1", str(self._path))
         found = self._files.globStatus(self._jvm.org.apache.hadoop.fs.Path(f"{base}/{pattern}"))
         return [each.getPath() for each in found or ()]
+
+
+@contextmanager
+def created_without(umask: str) -> Iterator[None]:
+    """Create files without these permissions; so do processes that start meanwhile, for all their life."""
+    before = os.umask(int(umask, 8))
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,18 +1,20 @@
 """The sinks of a job, by the `format` of the section `[sink]`.
 
 files      `parquet` and `json`: a table of files, one set of directories for each batch
+delta      `delta`: a Delta table, each batch one version of it
 messages   `jetstream`: rows as JSON messages, each stored once
 console    `console`: the first rows of each batch, on standard output
 
 A new sink is one file with a subclass of `config.SinkSection` (keys and checks) and one of
-`config.SinkWriter` (batches), and one row here. Sinks import `config`, `storage`, `target` and `toml_lines`,
-never each other.
+`config.SinkWriter` (batches), and one row here. Sinks import `config`, `layout`,
+`storage`, `target` and `toml_lines`, never each other.
 """
 
 from typing import Final
 
 from jetspark.logs.job.config import SinkSection
 from jetspark.logs.job.sinks.console import ConsoleSink
+from jetspark.logs.job.sinks.delta import DeltaSink
 from jetspark.logs.job.sinks.files import FileSink
 from jetspark.logs.job.sinks.messages import MessageSink
 
@@ -21,6 +23,7 @@ __all__ = ["SINKS"]
 SINKS: Final[dict[str, type[SinkSection]]] = {
     "parquet": FileSink,
     "json": FileSink,
+    "delta": DeltaSink,
     "jetstream": MessageSink,
     "console": ConsoleSink,
 }

@@ -11,30 +11,25 @@ it, which is noted in the file `_jetspark`. Readers skip that file.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Self
 
 import msgspec
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
+from jetspark.logs.job.layout import check_layout, divided
 from jetspark.logs.job.storage import Storage
 from jetspark.logs.job.target import TargetFinder
-from jetspark.logs.toml_lines import Where, check_each_once, there_are
+from jetspark.logs.toml_lines import Where
 
 __all__ = ["FileSink", "TableWriter"]
 
-#: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
-#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null. `$` would match before a line break, too.
-_SAFE: Final = r"\A(?!__HIVE_DEFAULT_PARTITION__\z)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}\z"
 #: Directories that Spark fills before it moves them.
 _STAGING: Final = ".spark-staging-*"
 _OWNER: Final = "_jetspark"
-#: So many files of a batch in one directory cost less than a shuffle.
-_FEW_TASKS: Final = 4
 
 
 class FileSink(Section, SinkSection, frozen=True):
@@ -51,6 +46,10 @@ class FileSink(Section, SinkSection, frozen=True):
         return self.path
 
     def partitions(self, config: Config) -> tuple[str, ...]:
+        return (*self.columns(config), "batch")
+
+    def columns(self, config: Config) -> tuple[str, ...]:
+        """The partition columns above the batch."""
         if self.partition_by is not None:
             return tuple(self.partition_by)
         return ("date", "host") if "host" in config.written_columns else ("date",)
@@ -59,15 +58,7 @@ class FileSink(Section, SinkSection, frozen=True):
         return msgspec.structs.replace(self, path=resolve(self.path))
 
     def check(self, config: Config, where: Where) -> None:
-        if _overlap(self.path, config.checkpoint):
-            raise where.error("sink.path", "table and checkpoint must be apart: one is inside the other")
-        partitions, known = self.partitions(config), (*config.written_columns, "date")
-        check_each_once(partitions, where, "sink.partition_by")
-        for name in partitions:
-            if name not in known:
-                raise where.error("sink.partition_by", f"column {name!r} not found", there_are(known))
-        if set(partitions) >= set(config.written_columns):
-            raise where.error("sink.partition_by", "leaves no column to write")
+        check_layout(self.path, self.columns(config), config, where)
 
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
         return TableWriter(self, config, where)
@@ -82,7 +73,7 @@ class TableWriter(SinkWriter):
         self._sink = sink
         self._where = where
         self._columns = config.written_columns
-        self._partitions = sink.partitions(config)
+        self._partitions = sink.columns(config)
         self._owned = False
 
     def prepare(self, spark: SparkSession, owner: str | None) -> None:
@@ -94,14 +85,7 @@ class TableWriter(SinkWriter):
         """Write a batch. Raises `UsageError` if another checkpoint took the table since `prepare`."""
         self._own(owner)
         by = self._partitions
-        made = rows.select(*self._columns)
-        if "date" in by:
-            made = made.withColumn("date", F.to_date(self._columns[0]))
-        for field in made.schema:
-            if field.name in by and field.dataType.simpleString() == "string":
-                made = made.withColumn(field.name, _safe(field.name))
-        if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
-            made = made.repartition(*by)  # One file for each directory, not one of each task.
+        made = divided(rows, self._columns, by)
         made = made.withColumn("batch", F.lit(batch).cast("bigint"))
         (
             made.write.format(self._sink.format)
@@ -141,14 +125,3 @@ class TableWriter(SinkWriter):
     def _error(self, what: str) -> Exception:
         hint = "Name a new directory, or delete this one and its checkpoint to read the stream again"
         return self._where.error("sink.path", f"{self._sink.path} {what}", hint)
-
-
-def _safe(name: str) -> Column:
-    hashed = F.concat(F.lit("sha-"), F.substring(F.sha2(name, 256), 1, 32))
-    return F.when(F.col(name).rlike(_SAFE), F.col(name)).when(F.col(name).isNotNull(), hashed)
-
-
-def _overlap(path: str, other: str) -> bool:
-    one, two = (os.path.normpath(each.removeprefix("file://")).split("/") for each in (path, other))
-    length = min(len(one), len(two))
-    return one[:length] == two[:length]

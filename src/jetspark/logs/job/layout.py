@@ -1,0 +1,66 @@
+"""How the rows of a batch are divided into files: partition columns, and their values as directory names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jetspark.logs.job.config import Config
+from jetspark.logs.toml_lines import Where, check_each_once, there_are
+
+__all__ = ["check_layout", "divided", "partition_values"]
+
+#: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
+#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null. `$` would match before a line break, too.
+_SAFE: Final = r"\A(?!__HIVE_DEFAULT_PARTITION__\z)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}\z"
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+#: So many files of a batch in one directory cost less than a shuffle.
+_FEW_TASKS: Final = 4
+
+
+def check_layout(path: str, by: Sequence[str], config: Config, where: Where) -> None:
+    """Check the directory and the partition columns of a table. Raises `UsageError`."""
+    if _overlap(path, config.checkpoint):
+        raise where.error("sink.path", "table and checkpoint must be apart: one is inside the other")
+    known = (*config.written_columns, "date")
+    check_each_once(by, where, "sink.partition_by")
+    for name in by:
+        if name not in known:
+            raise where.error("sink.partition_by", f"column {name!r} not found", there_are(known))
+    if set(by) >= set(config.written_columns):
+        raise where.error("sink.partition_by", "leaves no column to write")
+
+
+def divided(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
+    """The columns of the table, partition columns included, with values that can name a directory."""
+    made = rows.select(*columns)
+    if "date" in by:
+        made = made.withColumn("date", F.to_date(columns[0]))
+    for field in made.schema:
+        if field.name in by and field.dataType.simpleString() == "string":
+            made = made.withColumn(field.name, _safe(field.name))
+    if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
+        made = made.repartition(*by)  # One file for each directory, not one of each task.
+    return made
+
+
+def partition_values(path: str, by: Sequence[str]) -> Mapping[str, str | None]:
+    """The values in a path such as `date=2026-01-31/host=web1/part-0.parquet`, as Spark wrote them."""
+    found = dict(part.split("=", 1) for part in path.split("/")[:-1] if "=" in part)
+    return {name: None if found[name] == _NULL else unquote(found[name]) for name in by}
+
+
+def _safe(name: str) -> Column:
+    hashed = F.concat(F.lit("sha-"), F.substring(F.sha2(name, 256), 1, 32))
+    return F.when(F.col(name).rlike(_SAFE), F.col(name)).when(F.col(name).isNotNull(), hashed)
+
+
+def _overlap(path: str, other: str) -> bool:
+    one, two = (os.path.normpath(each.removeprefix("file://")).split("/") for each in (path, other))
+    length = min(len(one), len(two))
+    return one[:length] == two[:length]

@@ -1,0 +1,305 @@
+"""The sink `delta`: a Delta table. Spark's tasks write the files, delta-rs commits them.
+
+The tasks of a batch write Parquet files into a new directory, `data/<checkpoint>/<batch>-<random>`. No reader
+of the table sees them before the driver adds all of them to the table's log, in one commit. The commit also
+records the number of the batch under the id of the checkpoint (`txn`): delta-rs refuses a second commit of
+that number, and a repeated batch is skipped. So several jobs may write one table.
+
+With `writer = "spark"`, Delta's own classes write, which Spark must then have. They record the same `txn`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
+from jetspark.logs.job.layout import check_layout, divided, partition_values
+from jetspark.logs.job.storage import Storage, created_without
+from jetspark.logs.job.target import TargetFinder
+from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["DeltaSink"]
+
+#: Footers that are read at once: on an object store, each is a request or two.
+_READERS: Final = 8
+#: The characters of a string that statistics keep, as in Delta's own writer.
+_PREFIX: Final = 32
+#: Sorts after every other character.
+_LAST: Final = "\U0010ffff"
+_INSTALL: Final = "Install it with `pip install 'jetspark[delta]'`"
+
+
+class DeltaSink(Section, SinkSection, frozen=True):
+    """A Delta table."""
+
+    format: str
+    path: str
+    partition_by: tuple[str, ...] = ("date",)
+    #: The options of the object store for delta-rs; Spark has its own in `[spark] conf`.
+    storage_options: dict[str, str] = msgspec.field(default_factory=dict)
+    writer: Literal["jetspark", "spark"] = "jetspark"
+
+    @property
+    def destination(self) -> str:
+        return self.path
+
+    def partitions(self, config: Config) -> tuple[str, ...]:
+        return self.partition_by
+
+    def resolved(self, resolve: Callable[[str], str]) -> Self:
+        return msgspec.structs.replace(self, path=resolve(self.path).removeprefix("file://"))
+
+    def check(self, config: Config, where: Where) -> None:
+        check_layout(self.path, self.partition_by, config, where)
+
+    def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
+        if self.writer == "spark":
+            return _SparkWriter(self, config)
+        _check_installed(where)
+        return _DeltaWriter(self, config, where)
+
+    def compact(self, config: Config, where: Where, keep: timedelta) -> Compacted:
+        _check_installed(where)
+        table = _load(self, where)
+        if table is None:
+            raise where.error("sink.path", f"{self.path} is not a Delta table yet")
+        with created_without(config.spark.umask):
+            # It changes no row, so a batch that is added meanwhile does not conflict.
+            merged = table.optimize.compact()
+            # Only files that the log has removed: those of a batch that is being written are not in it.
+            deleted = table.vacuum(
+                math.ceil(keep.total_seconds() / 3600), dry_run=False, enforce_retention_duration=False
+            )
+            table.create_checkpoint()
+            table.cleanup_metadata()
+        return Compacted(merged["numFilesRemoved"], merged["numFilesAdded"], len(deleted))
+
+
+class _DeltaWriter(SinkWriter):
+    """Writes files with Spark, and commits them with delta-rs."""
+
+    _storage: Storage
+
+    def __init__(self, sink: DeltaSink, config: Config, where: Where) -> None:
+        self._sink = sink
+        self._where = where
+        self._columns = config.written_columns
+        self._umask = config.spark.umask
+        self._table: DeltaTable | None = None
+
+    def prepare(self, spark: SparkSession, owner: str | None) -> None:
+        self._storage = Storage(spark, self._sink.path)
+        self._table = _load(self._sink, self._where)
+        if self._table is None:
+            if any(not name.startswith((".", "_")) and name != "data" for name in self._storage.names()):
+                raise self._error("contains files and is not a Delta table", "Name a new directory")
+            return
+        by = self._table.metadata().partition_columns
+        if tuple(by) != self._sink.partition_by:
+            raise self._error(f"was created with partition_by = {json.dumps(list(by))}")
+
+    def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
+        """Write a batch. Raises `UsageError` if a column has another type than in the table."""
+        made = divided(rows, self._columns, self._sink.partition_by)
+        with created_without(self._umask):
+            table = self._evolved(made.schema)
+        done = table.transaction_version(owner)
+        if done is not None and done >= batch:
+            rows.write.format("noop").mode("overwrite").save()  # The job counts the lines on their way.
+            return
+        attempts = f"data/{owner}"
+        attempt = f"{batch}-{uuid.uuid4().hex[:12]}"
+        (
+            made.write.mode("error")
+            .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            .partitionBy(*self._sink.partition_by)
+            .parquet(f"{self._sink.path}/{attempts}/{attempt}")
+        )
+        with created_without(self._umask):
+            self._commit(table, f"{attempts}/{attempt}", owner, batch)
+        if since is not None:  # No other attempt at this batch can be committed now.
+            for name in self._storage.names(f"{attempts}/{batch}-*"):
+                if name != attempt:
+                    self._storage.delete(f"{attempts}/{name}")
+
+    def _evolved(self, wanted: StructType) -> DeltaTable:
+        """The newest version of the table, with all columns: it is created, or gets the new ones."""
+        from deltalake import DeltaTable, Schema  # noqa: PLC0415 - an extra
+
+        schema = Schema.from_json(_nullable(wanted))
+        if self._table is None:
+            self._table = DeltaTable.create(
+                self._sink.path,
+                schema,
+                mode="ignore",
+                partition_by=list(self._sink.partition_by),
+                storage_options=self._sink.storage_options or None,
+            )
+        table = self._table
+        table.update_incremental()
+        there = {field.name: field.type for field in table.schema().fields}
+        for field in schema.fields:
+            if field.name in there and field.type != there[field.name]:
+                raise self._error(f"has column {field.name} as {there[field.name]}, not {field.type}")
+        if new := [field for field in schema.fields if field.name not in there]:
+            table.alter.add_columns(new)
+            table.update_incremental()
+        return table
+
+    def _commit(self, table: DeltaTable, directory: str, owner: str, batch: int) -> None:
+        from deltalake import CommitProperties, Transaction  # noqa: PLC0415 - an extra
+
+        if actions := _added(self._sink, directory):
+            table.create_write_transaction(
+                actions,
+                "append",
+                table.schema(),
+                partition_by=list(self._sink.partition_by),
+                commit_properties=CommitProperties(app_transactions=[Transaction(owner, batch)]),
+            )
+
+    def _error(self, what: str, hint: str | None = None) -> Exception:
+        return self._where.error("sink.path", f"{self._sink.path} {what}", hint)
+
+
+class _SparkWriter(SinkWriter):
+    """Writes with Delta's own classes."""
+
+    def __init__(self, sink: DeltaSink, config: Config) -> None:
+        self._sink = sink
+        self._columns = config.written_columns
+
+    def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
+        if since is not None:  # Delta skips a batch that it has; the job counts its lines nevertheless.
+            rows.write.format("noop").mode("overwrite").save()
+        by = self._sink.partition_by
+        (
+            divided(rows, self._columns, by)
+            .write.format("delta")
+            .mode("append")
+            .options(txnAppId=owner, txnVersion=batch, mergeSchema=True)
+            .partitionBy(*by)
+            .save(self._sink.path)
+        )
+
+
+def _check_installed(where: Where) -> None:
+    try:
+        import deltalake  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise where.error("sink.format", "delta requires deltalake", _INSTALL) from None
+
+
+def _load(sink: DeltaSink, where: Where) -> DeltaTable | None:
+    from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
+    options = sink.storage_options or None
+    try:
+        if not DeltaTable.is_deltatable(sink.path, options):
+            return None
+        return DeltaTable(sink.path, storage_options=options)
+    except (DeltaError, OSError) as error:
+        raise where.error("sink.path", f"cannot open {sink.path}: {error}") from error
+
+
+def _nullable(schema: StructType) -> str:
+    """Spark's schema as JSON, which is Delta's. A column may be absent from earlier or later files."""
+    return StructType.fromJson(
+        {"type": "struct", "fields": [{**each.jsonValue(), "nullable": True} for each in schema]}
+    ).json()
+
+
+# --- files
+
+
+def _added(sink: DeltaSink, directory: str) -> list[Any]:
+    """What the log says of each file with rows in a directory of the table."""
+    import pyarrow.parquet  # noqa: PLC0415 - takes long
+    from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - an extra
+    from deltalake.transaction import AddAction  # noqa: PLC0415
+    from pyarrow import fs  # noqa: PLC0415
+
+    files = fs.PyFileSystem(DeltaStorageHandler(sink.path, sink.storage_options or None))
+    names = [
+        (file.path, file.size)
+        for file in files.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
+        if file.base_name.endswith(".parquet") and not file.base_name.startswith((".", "_"))
+    ]
+
+    def add(name: str, size: int) -> AddAction | None:
+        with files.open_input_file(name) as opened:
+            footer = pyarrow.parquet.read_metadata(opened)
+        if not footer.num_rows:
+            return None
+        values = partition_values(name.removeprefix(f"{directory}/"), sink.partition_by)
+        return AddAction(name, size, values, time.time_ns() // 10**6, True, json.dumps(_statistics(footer)))
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        return [action for action in readers.map(lambda each: add(*each), names) if action is not None]
+
+
+def _statistics(footer: Any) -> Mapping[str, object]:
+    """Delta's statistics of a file from the footer of a Parquet file: of columns, not of fields in them."""
+    found: dict[str, list[Any]] = {}
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        for index in range(row_group.num_columns):
+            column = row_group.column(index)
+            if "." not in column.path_in_schema:
+                found.setdefault(column.path_in_schema, []).append(column.statistics)
+    least: dict[str, object] = {}
+    most: dict[str, object] = {}
+    nulls: dict[str, int] = {}
+    for name, each in found.items():
+        if any(one is None or not one.has_null_count for one in each):
+            continue
+        nulls[name] = sum(one.null_count for one in each)
+        bounds = _bounds(one for one in each if one.num_values)
+        if bounds is not None:
+            least[name], most[name] = bounds
+    return {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
+
+
+def _bounds(each: Iterable[Any]) -> tuple[object, object] | None:
+    """The least and the greatest value, as JSON; None if unknown, or not of a type that Delta compares."""
+    lows: list[Any] = []
+    highs: list[Any] = []
+    for one in each:
+        if not one.has_min_max:
+            return None
+        try:
+            lows.append(one.min)
+            highs.append(one.max)
+        except UnicodeDecodeError:
+            return None
+    if not lows:
+        return None
+    low, high = _plain(min(lows), end=""), _plain(max(highs), end=_LAST)
+    return None if low is None or high is None else (low, high)
+
+
+def _plain(value: object, *, end: str) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= _PREFIX else value[:_PREFIX] + end
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
