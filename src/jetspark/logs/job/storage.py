@@ -25,6 +25,10 @@ class Storage:
     def names(self, pattern: str = "*") -> list[str]:
         return [str(found.getName()) for found in self._find(pattern)]
 
+    def paths(self, pattern: str) -> list[str]:
+        """The paths of files: URLs, but for local files without a scheme."""
+        return [str(found).removeprefix("file:") for found in self._find(pattern)]
+
     def read(self, name: str) -> str | None:
         """The text of a file, or None if it does not exist."""
         file = self._at(name)

@@ -2,6 +2,7 @@
 
 files      `parquet` and `json`: a table of files, one set of directories for each batch
 delta      `delta`: a Delta table, each batch one version of it
+iceberg    `iceberg`: an Iceberg table, each batch one snapshot of it
 messages   `jetstream`: rows as JSON messages, each stored once
 console    `console`: the first rows of each batch, on standard output
 
@@ -16,6 +17,7 @@ from jetspark.logs.job.config import SinkSection
 from jetspark.logs.job.sinks.console import ConsoleSink
 from jetspark.logs.job.sinks.delta import DeltaSink
 from jetspark.logs.job.sinks.files import FileSink
+from jetspark.logs.job.sinks.iceberg import IcebergSink
 from jetspark.logs.job.sinks.messages import MessageSink
 
 __all__ = ["SINKS"]
@@ -24,6 +26,7 @@ SINKS: Final[dict[str, type[SinkSection]]] = {
     "parquet": FileSink,
     "json": FileSink,
     "delta": DeltaSink,
+    "iceberg": IcebergSink,
     "jetstream": MessageSink,
     "console": ConsoleSink,
 }

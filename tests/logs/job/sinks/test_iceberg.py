@@ -1,0 +1,230 @@
+"""Iceberg tables: what a batch adds, what a repeated one does not, and compaction between batches.
+
+Most of it needs no Spark: the files of a batch are written by pyarrow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow
+import pyarrow.parquet
+import pytest
+from pyiceberg.table import StaticTable, Table
+from pyspark.sql import DataFrame, SparkSession
+
+from jetspark.errors import UsageError
+from jetspark.logs.job.config import Config
+from jetspark.logs.job.parse.rows import parse_lines
+from jetspark.logs.job.sinks.iceberg import IcebergSink, _IcebergWriter, _load
+from jetspark.logs.job.toml_lines import Where
+from tests.logs.job.support import Pipes, access_line, config_of, messages_of
+
+PARSE = 'format = "json"\ntime = "at"\nfields = { at = "string", app = "string", n = "bigint" }'
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def settings(place: Path, by: str = '["date", "app"]') -> tuple[Config, Where]:
+    return config_of(place, PARSE, format="iceberg", sink=f"partition_by = {by}")
+
+
+def writer_of(place: Path) -> _IcebergWriter:
+    config, where = settings(place)
+    assert isinstance(config.sink, IcebergSink)
+    writer = _IcebergWriter(config.sink, config, where)
+    writer._table = _load(config.sink, config, where)
+    return writer
+
+
+def table_of(place: Path) -> Table:
+    return StaticTable.from_metadata(str(place / "table"))
+
+
+def numbers_in(place: Path) -> list[int]:
+    return sorted(table_of(place).scan(selected_fields=("n",)).to_arrow()["n"].to_pylist())
+
+
+def files_of(place: Path, numbers: range, **more: pyarrow.Array) -> list[str]:
+    """Files of two partitions, as Spark would write them."""
+    files = []
+    for index, app in enumerate(("web", None)):
+        own = [n for n in numbers if n % 2 == index]
+        count = len(own)
+        times = pyarrow.array([NOW + timedelta(seconds=n) for n in own], pyarrow.timestamp("us", "UTC"))
+        columns = {
+            "time": times,
+            "app": pyarrow.array([app] * count, pyarrow.string()),
+            "n": pyarrow.array(own, pyarrow.int64()),
+            "date": pyarrow.array([date(2026, 1, 31)] * count),
+            **{name: values.slice(0, count) for name, values in more.items()},
+        }
+        file = place / f"table/data/one/{numbers.start}/app={app}/part-{index}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(pyarrow.table(columns), file)
+        files.append(str(file))
+    return files
+
+
+def test_a_batch_is_committed_once_though_another_writer_has_not_seen_it(tmp_path: Path) -> None:
+    writer = writer_of(tmp_path)
+    writer._commit(files_of(tmp_path, range(4)), "one", 0)
+    stale = writer_of(tmp_path)
+    writer._commit(files_of(tmp_path, range(4, 8)), "one", 1)
+    with pytest.raises(RuntimeError, match="another job has written batch 1 of this checkpoint"):
+        stale._commit(files_of(tmp_path, range(4, 8)), "one", 1)
+    stale._commit(files_of(tmp_path, range(8, 12)), "two", 0)
+    writer._commit(files_of(tmp_path, range(12, 16)), "one", 2)
+    assert numbers_in(tmp_path) == list(range(16))
+    snapshot = table_of(tmp_path).current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert (snapshot.summary["jetspark.checkpoint"], snapshot.summary["jetspark.batch"]) == ("one", "2")
+
+
+def test_a_commit_that_meets_another_one_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = writer_of(tmp_path)
+    writer._commit(files_of(tmp_path, range(4)), "one", 0)
+    other, files, theirs = (
+        writer_of(tmp_path),
+        files_of(tmp_path, range(4, 8)),
+        files_of(tmp_path, range(8, 12)),
+    )
+    evolved = _IcebergWriter._evolved
+
+    def overtaken(self: _IcebergWriter, schema: pyarrow.Schema) -> Table:
+        table = evolved(self, schema)
+        if self is writer:
+            other._commit(theirs, owner, batch)
+        return table
+
+    monkeypatch.setattr(_IcebergWriter, "_evolved", overtaken)
+    if owner == "one":
+        with pytest.raises(RuntimeError, match="another job has written batch 1"):
+            writer._commit(files, "one", 1)
+        assert numbers_in(tmp_path) == [*range(4), *range(8, 12)]
+    else:
+        writer._commit(files, "one", 1)
+        assert numbers_in(tmp_path) == list(range(12))
+
+
+def test_compaction_merges_the_files_of_a_partition_and_forgets_no_batch(tmp_path: Path) -> None:
+    writer = writer_of(tmp_path)
+    for batch in range(3):
+        writer._commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
+    config, where = settings(tmp_path)
+    kept = config.sink.compact(config, where, timedelta(days=1))
+    assert kept == (6, 2, 0)
+    assert numbers_in(tmp_path) == list(range(12))
+    # The writer has not seen the compaction.
+    writer._commit(files_of(tmp_path, range(12, 16)), "one", 3)
+    removed = config.sink.compact(config, where, timedelta(0))
+    assert removed == (4, 2, 10)
+    assert numbers_in(tmp_path) == list(range(16))
+    assert len(list(tmp_path.glob("table/data/**/*.parquet"))) == 2
+    assert len(table_of(tmp_path).snapshots()) == 1
+    with pytest.raises(RuntimeError, match="another job has written batch 3"):
+        writer._commit(files_of(tmp_path, range(12, 16)), "one", 3)
+    assert config.sink.compact(config, where, timedelta(0)).merged == 0
+
+    found = table_of(tmp_path).scan().to_arrow()
+    assert found.schema.field("time").type == pyarrow.timestamp("us", "UTC")
+    query = "SELECT app, count(*), min(time) FROM found WHERE date = '2026-01-31' GROUP BY app ORDER BY app"
+    assert duckdb.sql(query).fetchall() == [("web", 8, NOW), (None, 8, NOW + timedelta(seconds=1))]
+    bounds = [task.file.lower_bounds for task in table_of(tmp_path).scan("n < 1").plan_files()]
+    assert len(bounds) == 1  # By statistics.
+
+
+def test_columns_may_be_added_and_left_out_but_not_change_their_type(tmp_path: Path) -> None:
+    writer = writer_of(tmp_path)
+    writer._commit(files_of(tmp_path, range(2)), "one", 0)
+    writer._commit(files_of(tmp_path, range(2, 4), twice=pyarrow.array([7, 7])), "one", 1)
+    writer._commit(files_of(tmp_path, range(4, 6)), "one", 2)
+    config, where = settings(tmp_path)
+    config.sink.compact(config, where, timedelta(0))
+    found = table_of(tmp_path).scan(selected_fields=("n", "twice")).to_arrow().sort_by("n")
+    assert found["twice"].to_pylist() == [None, None, 7, 7, None, None]
+    with pytest.raises(UsageError, match=r"sink\.path: .*/table has a column of another type: .*twice"):
+        writer._commit(files_of(tmp_path, range(6, 8), twice=pyarrow.array(["a", "b"])), "one", 3)
+
+
+def test_the_catalog_of_a_remote_table_must_be_given(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    settings(tmp_path)
+    file.write_text(file.read_text().replace('path = "table"', 'path = "s3://logs/table"'))
+    from jetspark.logs.job.config_file import read_config
+
+    with pytest.raises(UsageError, match=r"sink\.catalog: is missing"):
+        read_config(file)
+    file.write_text(
+        file.read_text().replace("[sink]", '[sink]\ntable = "access"\ncatalog = { type = "rest" }')
+    )
+    with pytest.raises(UsageError, match=r"sink\.table: 'access' must be like logs\.access"):
+        read_config(file)
+    config, where = settings(tmp_path)
+    with pytest.raises(UsageError, match="is not an Iceberg table yet"):
+        config.sink.compact(config, where, timedelta(0))
+
+
+def rows_of(session: SparkSession, place: Path, numbers: range) -> DataFrame:
+    config, where = settings(place)
+    apps = ["web", None, "a b/c", ""]
+    lines = [
+        json.dumps({"at": f"2026-01-{30 + n % 2}T12:00:00.25Z", "app": apps[n % 4], "n": n}) for n in numbers
+    ]
+    return parse_lines(messages_of(session, lines), config, where)
+
+
+def test_spark_writes_the_files_and_a_lost_attempt_is_removed(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, where = settings(tmp_path)
+    assert isinstance(config.sink, IcebergSink)
+    writer = _IcebergWriter(config.sink, config, where)
+    writer.prepare(session, None)
+    writer.write(rows_of(session, tmp_path, range(8)), 0, owner="one", since=None)
+    with monkeypatch.context() as patch:
+
+        def killed(*args: object) -> None:
+            raise InterruptedError
+
+        patch.setattr(_IcebergWriter, "_commit", killed)
+        with pytest.raises(InterruptedError):
+            writer.write(rows_of(session, tmp_path, range(8, 16)), 1, owner="one", since=None)
+    left = list((tmp_path / "table/data/one").glob("1-*"))
+    assert [any(each.rglob("*.parquet")) for each in left] == [True]
+    assert numbers_in(tmp_path) == list(range(8))
+    writer = _IcebergWriter(config.sink, config, where)
+    writer.prepare(session, "one")
+    for batch in (0, 1, 1):
+        writer.write(
+            rows_of(session, tmp_path, range(8 * batch, 8 * batch + 8)), batch, owner="one", since=NOW
+        )
+    assert numbers_in(tmp_path) == list(range(16))
+    assert not left[0].exists()
+    found = table_of(tmp_path).scan("date = '2026-01-30'").to_arrow()
+    assert {(app or "")[:4]: count for app, count in Counter(found["app"].to_pylist()).items()} == {
+        "web": 4,
+        "sha-": 4,
+    }
+    config, where = settings(tmp_path, by="[]")
+    assert isinstance(config.sink, IcebergSink)
+    with pytest.raises(UsageError, match=r'was created with partition_by = \["date", "app"\]'):
+        _IcebergWriter(config.sink, config, where).prepare(session, "one")
+
+
+def test_a_job_adds_each_line_once_though_its_last_commit_is_lost(pipes: Pipes) -> None:
+    file = pipes.file(sink='[sink]\nformat = "iceberg"\npath = "table"\n')
+    pipes.publish([access_line("web1", n) for n in range(20)])
+    pipes.publish(["no access line"])
+    assert [(each.rows, each.dead_letters) for each in pipes.run(file)] == [(20, 1)]
+    pipes.forget_the_last_commit()
+    assert [(each.rows, each.dead_letters) for each in pipes.run(file)] == [(20, 1)]
+    found = table_of(pipes.place).scan().to_arrow()
+    assert Counter(found["sequence"].to_pylist()) == Counter(range(1, 21))
+    assert len(pipes.letters()) == 1
+    readable = [each for each in (pipes.place / "table").rglob("*") if each.stat().st_mode & 0o007]
+    assert readable == []
