@@ -49,6 +49,7 @@ COMMANDS: dict[str, list[str]] = {
     "bench latency": ["--msgs", "10"],
     "pipeline check": ["nope.toml"],
     "pipeline explain": ["nope.toml"],
+    "pipeline compact": ["nope.toml"],
     "pipeline run": ["nope.toml"],
     "pipeline try": ["nope.toml"],
     "demo": [],
@@ -56,7 +57,16 @@ COMMANDS: dict[str, list[str]] = {
     "doctor": [],
 }
 # These need no server, or look at it as a doctor does, or read a file first.
-ALONE = ("server run", "doctor", "demo", "pipeline check", "pipeline explain", "pipeline run", "pipeline try")
+ALONE = (
+    "server run",
+    "doctor",
+    "demo",
+    "pipeline check",
+    "pipeline explain",
+    "pipeline run",
+    "pipeline compact",
+    "pipeline try",
+)
 # These create a stream, or are about none.
 WITHOUT_A_STREAM = ("stream add", "stream ls", "events", "bench pub", "bench fetch", "bench latency", *ALONE)
 

@@ -8,11 +8,13 @@ import os
 import socket
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 import typer
 
+from jetspark.cli.args.parameters import duration_option
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, group
 from jetspark.cli.ui.failure import Failure, require
@@ -138,6 +140,35 @@ def run_pipeline(
         )
     if received:
         raise typer.Exit(received[0])
+
+
+@command(
+    app,
+    "compact",
+    examples="""
+    jetspark pipeline compact pipeline.toml
+    jetspark pipeline compact pipeline.toml --keep 1d
+    """,
+)
+def compact(
+    run: Run,
+    file: PipelineFile,
+    *,
+    keep: Annotated[
+        float | None, duration_option("--keep", help="Keep old versions of the table for this long (7d).")
+    ] = None,
+) -> None:
+    """Merge the small files of a table of format delta or iceberg, and delete its old versions.
+
+    The job may run meanwhile. Spark is not needed. A reader of a version that is deleted fails.
+    """
+    config, where = _read(run, file)
+    done = config.sink.compact(config, where, timedelta(days=7) if keep is None else timedelta(seconds=keep))
+    run.out.result(
+        {"merged": done.merged, "written": done.written, "deleted": done.deleted},
+        f"{show_count(done.merged)} files merged into {show_count(done.written)}, "
+        f"{show_count(done.deleted)} files of old versions deleted",
+    )
 
 
 @command(

@@ -85,7 +85,10 @@ def test_a_batch_is_committed_once_though_another_writer_has_not_seen_it(tmp_pat
     assert (snapshot.summary["jetspark.checkpoint"], snapshot.summary["jetspark.batch"]) == ("one", "2")
 
 
-def test_a_commit_that_meets_another_one_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("owner", "batch"), [("two", 0), ("one", 1)])
+def test_a_commit_that_meets_another_one_is_repeated_unless_that_was_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, batch: int
+) -> None:
     writer = writer_of(tmp_path)
     writer._commit(files_of(tmp_path, range(4)), "one", 0)
     other, files, theirs = (

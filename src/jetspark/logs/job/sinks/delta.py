@@ -23,6 +23,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jetspark.errors import Error
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.layout import check_layout, divided, partition_values
 from jetspark.logs.job.storage import Storage, created_without
@@ -40,6 +41,7 @@ _READERS: Final = 8
 _PREFIX: Final = 32
 #: Sorts after every other character.
 _LAST: Final = "\U0010ffff"
+_AGAIN: Final = "No row is lost: run it again"
 _INSTALL: Final = "Install it with `pip install 'jetspark[delta]'`"
 
 
@@ -77,15 +79,20 @@ class DeltaSink(Section, SinkSection, frozen=True):
         table = _load(self, where)
         if table is None:
             raise where.error("sink.path", f"{self.path} is not a Delta table yet")
-        with created_without(config.spark.umask):
-            # It changes no row, so a batch that is added meanwhile does not conflict.
-            merged = table.optimize.compact()
-            # Only files that the log has removed: those of a batch that is being written are not in it.
-            deleted = table.vacuum(
-                math.ceil(keep.total_seconds() / 3600), dry_run=False, enforce_retention_duration=False
-            )
-            table.create_checkpoint()
-            table.cleanup_metadata()
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an extra
+
+        try:
+            with created_without(config.spark.umask):
+                # It changes no row, so a batch that is added meanwhile does not conflict.
+                merged = table.optimize.compact()
+                # Only files that the log has removed: those of a batch that is being written are not in it.
+                deleted = table.vacuum(
+                    math.ceil(keep.total_seconds() / 3600), dry_run=False, enforce_retention_duration=False
+                )
+                table.create_checkpoint()
+                table.cleanup_metadata()
+        except DeltaError as error:
+            raise Error(f"cannot compact {self.path}: {error}", hint=_AGAIN) from error
         return Compacted(merged["numFilesRemoved"], merged["numFilesAdded"], len(deleted))
 
 

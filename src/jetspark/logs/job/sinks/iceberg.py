@@ -26,6 +26,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jetspark.errors import Error
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.layout import check_layout, divided
 from jetspark.logs.job.storage import Storage, created_without
@@ -43,6 +44,7 @@ __all__ = ["IcebergSink"]
 _ATTEMPTS: Final = 20
 #: The bytes of a large file; files of half of it and more are not merged.
 _LARGE: Final = 128 * 1024 * 1024
+_AGAIN: Final = "No row is lost: run it again"
 _INSTALL: Final = "Install it with `pip install 'jetspark[iceberg]'`"
 #: The metadata of old versions is removed: each batch writes a file of it.
 _PROPERTIES: Final = {
@@ -90,16 +92,21 @@ class IcebergSink(Section, SinkSection, frozen=True):
 
     def compact(self, config: Config, where: Where, keep: timedelta) -> Compacted:
         _check_installed(where)
-        with created_without(config.spark.umask):
-            table = _load(self, config, where)
-            if table is None:
-                raise where.error("sink.path", f"{self.path} is not an Iceberg table yet")
-            merged = written = 0
-            for files in _small_files(table):
-                _merge(table, files)
-                merged, written = merged + len(files), written + 1
-            deleted = _expire(table, datetime.now(UTC) - keep)
-            _note_version(self, table)
+        from pyiceberg.exceptions import CommitFailedException, ValidationException  # noqa: PLC0415 - an extra
+
+        try:
+            with created_without(config.spark.umask):
+                table = _load(self, config, where)
+                if table is None:
+                    raise where.error("sink.path", f"{self.path} is not an Iceberg table yet")
+                merged = written = 0
+                for files in _small_files(table):
+                    _merge(table, files)
+                    merged, written = merged + len(files), written + 1
+                deleted = _expire(table, datetime.now(UTC) - keep)
+                _note_version(self, table)
+        except (CommitFailedException, ValidationException) as error:
+            raise Error(f"cannot compact {self.path}: {error}", hint=_AGAIN) from error
         return Compacted(merged, written, deleted)
 
 
