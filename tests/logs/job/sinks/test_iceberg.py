@@ -21,8 +21,12 @@ from jetspark.errors import UsageError
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.job.sinks.iceberg import IcebergSink, _IcebergWriter, _load
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
+from tests.cli.conftest import cli, no_settings
+from tests.cli.support import Cli
 from tests.logs.job.support import Pipes, access_line, config_of, messages_of
+
+__all__ = ["cli", "no_settings"]
 
 PARSE = 'format = "json"\ntime = "at"\nfields = { at = "string", app = "string", n = "bigint" }'
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -152,6 +156,20 @@ def test_columns_may_be_added_and_left_out_but_not_change_their_type(tmp_path: P
     assert found["twice"].to_pylist() == [None, None, 7, 7, None, None]
     with pytest.raises(UsageError, match=r"sink\.path: .*/table has a column of another type: .*twice"):
         writer._commit(files_of(tmp_path, range(6, 8), twice=pyarrow.array(["a", "b"])), "one", 3)
+
+
+def test_the_command_line_compacts_beside_a_writer(cli: Cli, tmp_path: Path) -> None:
+    writer = writer_of(tmp_path)
+    for batch in range(2):
+        writer._commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
+    file = tmp_path / "pipeline.toml"
+    told = cli("pipeline", "compact", file, "--keep", "1h").out
+    assert told == "4 files merged into 2, 0 files of old versions deleted\n"
+    assert cli.json("pipeline", "compact", file, "--keep", "0s") == {"merged": 0, "written": 0, "deleted": 4}
+    assert numbers_in(tmp_path) == list(range(8))
+    config_of(tmp_path, PARSE)
+    refused = cli("pipeline", "compact", file, code=2)
+    assert "sink.format: parquet cannot be compacted" in refused.err
 
 
 def test_the_catalog_of_a_remote_table_must_be_given(tmp_path: Path) -> None:

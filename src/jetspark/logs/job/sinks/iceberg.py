@@ -31,7 +31,7 @@ from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, Si
 from jetspark.logs.job.layout import check_layout, divided
 from jetspark.logs.job.storage import Storage, created_without
 from jetspark.logs.job.target import TargetFinder
-from jetspark.logs.job.toml_lines import Where
+from jetspark.logs.toml_lines import Where
 
 if TYPE_CHECKING:
     import pyarrow
