@@ -267,8 +267,8 @@ MISTAKES = {
     "wildcard": ("dead.lines", "dead.*", "line 28, dead_letters.subject: "),
     "sink-format": (
         '"parquet"',
-        '"delta"',
-        "line 24, sink.format: unknown format 'delta'. There are: parquet",
+        '"orc"',
+        "line 24, sink.format: unknown format 'orc'. There are: parquet",
     ),
     "sink-format-type": ('"parquet"', '["parquet"]', "line 24, sink.format: unknown format ['parquet']"),
     "no-sink-format": ('format = "parquet"\n', "", "line 23, sink.format: is missing"),
