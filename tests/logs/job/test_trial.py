@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jetspark.logs.format.line import Line
 from jetspark.logs.job.config_file import read_config
-from jetspark.logs.job.trial import Lines, try_lines
+from jetspark.logs.job.trial import TrialLines, try_lines
 from tests.cli.conftest import cli, no_settings
 from tests.cli.support import Cli
 from tests.logs.job.support import Pipes, access_line, config_of
@@ -19,7 +19,7 @@ def test_lines_become_rows_or_reasons_and_nothing_is_written(pipes: Pipes, tmp_p
     config, where = config_of(tmp_path, 'format = "combined"', columns)
     line = access_line("web1", 7)
     lines = [Line(0, line.encode()), Line(100, b"poison \xff"), Line(108, line.encode(), cut=True)]
-    first, bad, cut = try_lines(pipes.session, config, where, Lines(lines, "web1", "a.log"))
+    first, bad, cut = try_lines(pipes.session, config, where, TrialLines(lines, "web1", "a.log"))
     assert (first.line, first.reason) == (line, None)
     assert {name: first.row[name] for name in ("time", "status", "where")} == {
         "time": "2026-01-31T12:00:07.000Z",

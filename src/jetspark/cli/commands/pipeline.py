@@ -205,14 +205,14 @@ def try_pipeline(
     require("pyspark", "the job", "spark")
     from jetspark.logs.job.preflight import check_source  # noqa: PLC0415 - loads Spark
     from jetspark.logs.job.session import start_session, stop_session  # noqa: PLC0415
-    from jetspark.logs.job.trial import Lines, try_lines  # noqa: PLC0415
+    from jetspark.logs.job.trial import TrialLines, try_lines  # noqa: PLC0415
 
-    given: Lines | int = lines
+    given: TrialLines | int = lines
     if log is None:
         check_source(config)
     else:
         name = None if str(log) == "-" else str(log)
-        given = Lines(_first_lines(log, lines), socket.gethostname(), name)
+        given = TrialLines(_first_lines(log, lines), socket.gethostname(), name)
     with tempfile.TemporaryDirectory(prefix="jetspark-", ignore_cleanup_errors=True) as place:
         spark = start_session(config, Path(place) / "spark.log", master="local[1]")
         try:

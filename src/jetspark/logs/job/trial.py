@@ -23,10 +23,10 @@ from jetspark.logs.job.parse.rows import parse_lines
 from jetspark.logs.toml_lines import Where
 from jetspark.spark.schema import READ_SCHEMA
 
-__all__ = ["Lines", "Outcome", "try_lines"]
+__all__ = ["TrialLines", "TriedLine", "try_lines"]
 
 
-class Lines(NamedTuple):
+class TrialLines(NamedTuple):
     """Lines as an agent would ship them."""
 
     lines: Sequence[Line]
@@ -34,7 +34,7 @@ class Lines(NamedTuple):
     file: str | None
 
 
-class Outcome(NamedTuple):
+class TriedLine(NamedTuple):
     """What became of a line."""
 
     #: As it was read, without what is not UTF-8.
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     reason: str | None
 
 
-def try_lines(spark: SparkSession, config: Config, where: Where, lines: Lines | int) -> list[Outcome]:
+def try_lines(spark: SparkSession, config: Config, where: Where, lines: TrialLines | int) -> list[TriedLine]:
     """Parse these lines, or so many from the start of the source.
 
     Raises `UsageError` for an error in the configuration, and `Error` if Spark fails.
@@ -57,7 +57,7 @@ def try_lines(spark: SparkSession, config: Config, where: Where, lines: Lines | 
         return _outcomes(parse_lines(messages, config, where), config)
 
 
-def _messages(spark: SparkSession, given: Lines) -> DataFrame:
+def _messages(spark: SparkSession, given: TrialLines) -> DataFrame:
     """The lines as messages of a stream, which it received now."""
     now = datetime.now(UTC)
     fields = [field for field in READ_SCHEMA if field.name != "headers"]
@@ -71,11 +71,11 @@ def _messages(spark: SparkSession, given: Lines) -> DataFrame:
     return spark.createDataFrame(rows, StructType(fields))
 
 
-def _outcomes(rows: DataFrame, config: Config) -> list[Outcome]:
+def _outcomes(rows: DataFrame, config: Config) -> list[TriedLine]:
     names = ("time", *config.line_columns, *config.columns)
     found = rows.select(
         F.make_valid_utf8(F.col("_data").cast("string")).alias("line"),
         F.when(F.col("_reason").isNull(), F.to_json(F.struct(*names))).alias("row"),
         F.col("_reason").alias("reason"),
     )
-    return [Outcome(each.line, json.loads(each.row or "{}"), each.reason) for each in found.collect()]
+    return [TriedLine(each.line, json.loads(each.row or "{}"), each.reason) for each in found.collect()]
