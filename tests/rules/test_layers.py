@@ -97,6 +97,7 @@ PURE = (
     "jetspark.jetstream.pull.options",
     "jetspark.jetstream.message.status",
     "jetspark.jetstream.subscribe.rules",
+    "jetspark.logs.agent.containers",
     "jetspark.logs.agent.input",
     "jetspark.logs.agent.join",
     "jetspark.logs.agent.multiline",

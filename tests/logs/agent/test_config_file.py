@@ -12,6 +12,7 @@ import pytest
 from jetspark import JetStream, Stream
 from jetspark.errors import UsageError
 from jetspark.logs.agent.config_file import read_ship_file
+from jetspark.logs.agent.containers import CONTAINERS
 from jetspark.logs.agent.input import COMPRESSED
 from jetspark.logs.agent.options import ShipOptions
 from tests.cli.support import Cli
@@ -28,7 +29,7 @@ positions = "state/ship.json"
 files = ["nginx/*.log", "/var/log/more.log"]
 exclude = ["*.old"]
 prefix = "logs.nginx"
-format = "combined"
+container = "cri"
 
 [input.app]
 files = ["app.log"]
@@ -51,12 +52,23 @@ def test_a_file_is_read_with_defaults_and_paths_of_its_directory(tmp_path: Path)
     assert found.create is None
     nginx, app = found.options.pop("inputs")
     assert found.options == {"host": "web1", "partitions": 8, "positions": tmp_path / "state/ship.json"}
-    assert (nginx.name, nginx.prefix, nginx.format) == ("nginx", "logs.nginx", "combined")
+    assert (nginx.name, nginx.prefix) == ("nginx", "logs.nginx")
     assert nginx.patterns == [str(tmp_path / "nginx/*.log"), "/var/log/more.log"]
     assert (tuple(nginx.exclude), app.exclude) == (("*.old",), COMPRESSED)
-    assert (nginx.multiline, app.multiline.timeout, app.multiline.max_lines) == (None, 1.0, 9)
+    assert (nginx.multiline.unwrap, app.multiline.unwrap) == (CONTAINERS["cri"], None)
+    assert (app.multiline.timeout, app.multiline.max_lines) == (1.0, 9)
     (app,) = read_ship_file(written(tmp_path, 'prefix = "x.y"\n[input.a]\nfiles = ["a"]\n')).options["inputs"]
-    assert app.prefix == "x.y"
+    assert (app.prefix, app.multiline) == ("x.y", None)
+
+
+def test_a_container_may_have_a_rule_and_bounds(tmp_path: Path) -> None:
+    text = '[input.a]\nfiles = ["a"]\ncontainer = "docker"\nmultiline = { timeout = 5 }\n'
+    (app,) = read_ship_file(written(tmp_path, text)).options["inputs"]
+    assert (app.multiline.unwrap, app.multiline.timeout) == (CONTAINERS["docker"], 5.0)
+    assert app.multiline.is_complete(app.multiline.begin(b"x"))
+    text = text.replace("timeout = 5", 'preset = "java"')
+    (app,) = read_ship_file(written(tmp_path, text)).options["inputs"]
+    assert not app.multiline.is_complete(app.multiline.begin(b"x"))
 
 
 MISTAKES = {
@@ -67,7 +79,7 @@ MISTAKES = {
     "no-files": ('files = ["app.log"]', "", "line 11, input.app.files: is missing"),
     "empty-files": ('["app.log"]', "[]", "line 12, input.app.files: is empty"),
     "unknown-in-input": ("exclude =", "excluded =", "line 7, input.nginx.excluded: unknown key"),
-    "format": ('"combined"', '"a b"', "line 9, input.nginx.format: "),
+    "container": ('"cri"', '"lxc"', "line 9, input.nginx.container: must be one of cri, docker, not 'lxc'"),
     "name": ("[input.nginx]", '[input."a b"]', "line 5, input.a b: must be letters"),
     "not-a-table": (
         "[input.app.multiline]",
@@ -102,16 +114,14 @@ def test_a_file_without_inputs_is_an_error(tmp_path: Path, text: str) -> None:
         read_ship_file(written(tmp_path, text))
 
 
-async def test_inputs_have_their_own_subjects_rules_and_formats(
-    js: JetStream, stream: Stream, logs: Path
-) -> None:
+async def test_inputs_have_their_own_subjects_and_rules(js: JetStream, stream: Stream, logs: Path) -> None:
     prefix = stream.name.lower()
     text = WHOLE.replace("logs.nginx", f"{prefix}.nginx").replace(
         'host = "web1"', f'prefix = "{prefix}.other"'
     )
     file = written(logs, text)
     (logs / "nginx").mkdir()
-    (logs / "nginx" / "a.log").write_text("a\n b\n")
+    (logs / "nginx" / "a.log").write_text("T stdout P a\nT stdout F b\n b\n")
     (logs / "app.log").write_text("1 a\n b\n2 c\n")
     options = read_ship_file(file).options
     for again in range(2):  # The second time, there is nothing left.
@@ -119,10 +129,8 @@ async def test_inputs_have_their_own_subjects_rules_and_formats(
         await running.end()
         assert running.agent.status().lines == (0 if again else 4)
     messages = await read_all(stream)
-    assert {
-        (message.subject.rsplit(".", 2)[0], message.headers.get("Jetspark-Format")) for message in messages
-    } == {(f"{prefix}.nginx", "combined"), (f"{prefix}.other", None)}
-    data = {"nginx": [b"a", b" b"], "other": [b"1 a\n b", b"2 c"]}
+    assert {each.subject.rsplit(".", 2)[0] for each in messages} == {f"{prefix}.nginx", f"{prefix}.other"}
+    data = {"nginx": [b"T stdout P a\nT stdout F b", b" b"], "other": [b"1 a\n b", b"2 c"]}
     for name, lines in data.items():
         assert [each.data for each in messages if each.subject.startswith(f"{prefix}.{name}")] == lines
 
@@ -155,17 +163,19 @@ def test_the_example_is_run(cli: Cli, tmp_path: Path) -> None:
         ("nginx/a.log", "GET /\n"),
         ("service/b.log", "x\n\tat y\n"),
         ("worker.log", "1\n2\n"),
+        ("pods/web_1/0.log", "T stdout P a\nT stderr F b\nT stdout F c\n"),
     ):
         path = tmp_path / "logs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     result = cli.json("ship", "--config", file, "--once", "--host", "h", "--no-control")
-    assert (result["lines"], result["files"]) == (3, 3)
-    assert len(result["subject"].split(",")) == 3
+    assert (result["lines"], result["files"]) == (5, 4)
+    assert len(result["subject"].split(",")) == 4
 
 
 @pytest.mark.parametrize(
-    "arguments", [("a.log",), ("--prefix", "x"), ("--exclude", "x"), ("--multiline", "go"), ("--format", "x")]
+    "arguments",
+    [("a.log",), ("--prefix", "x"), ("--exclude", "x"), ("--multiline", "go"), ("--container", "cri")],
 )
 def test_options_of_an_input_are_not_beside_a_file(
     cli: Cli, tmp_path: Path, arguments: tuple[str, ...]

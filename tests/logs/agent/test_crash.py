@@ -6,79 +6,37 @@ import os
 import random
 import signal
 import subprocess
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import jetspark
+from jetspark import StreamConfig
 from jetspark.server import Server
 from tests.cli.support import Process
+from tests.logs.agent.writers import LogWriter, kill_again_and_again
 from tests.logs.support import read_all, stored, until
+from tests.support.effort import effort
 from tests.support.ledger import Ledger
 
-KILLS = 6
 
-
-class Writer(threading.Thread):
-    """Writes lines to a file, and rotates it now and then, until it is told to end."""
-
-    def __init__(self, ledger: Ledger, name: str, path: Path) -> None:
-        super().__init__(name=name)
-        self._ledger, self._path = ledger, path
-        self._random = random.Random(f"{ledger.seed}-{name}")
-        self.stopping = threading.Event()
-
-    def run(self) -> None:
-        rotation = 0
-        while not self.stopping.is_set():
-            with self._path.open("ab", buffering=0) as file:
-                for _ in range(self._random.randrange(200, 800)):
-                    line = self._ledger.attempt(self.name) + b"\n"
-                    cut = self._random.randrange(len(line))
-                    file.write(line[:cut])  # a reader may see half of it
-                    file.write(line[cut:])
-                    if self._random.random() < 0.05:
-                        time.sleep(0.01)
-            rotation += 1
-            self._path.rename(self._path.with_name(f"{self._path.name}.{rotation}"))
+def line(chance: random.Random, name: Callable[[], bytes]) -> tuple[bytes, dict[bytes, bytes]]:
+    made = name()
+    return made + b"\n", {made: made}
 
 
 async def test_an_agent_that_is_killed_again_and_again_stores_every_line_once(
     server: Server, process: Callable[..., Process], logs: Path
 ) -> None:
     ledger = Ledger()
-    command = (
-        "ship",
-        str(logs / "*.log*"),
-        "--positions",
-        logs / "p.json",
-        "--host",
-        "h",
-        "--create",
-        "LOGS",
-    )
-    writers = [Writer(ledger, name, logs / f"{name}.log") for name in ("one", "two")]
+    files = ("ship", logs / "*.log*", "--positions", logs / "p.json", "--host", "h", "--json")
+    writers = [LogWriter(ledger, name, logs / f"{name}.log", line) for name in ("one", "two")]
     async with jetspark.connect(server.url) as nc:
-        js = nc.jetstream()
-        running = process(*command, "--metrics", "200ms", "--json")
-        assert running.line()
-        stream = await js.get_stream("LOGS")
-        for writer in writers:
-            writer.start()
-        try:
-            for _ in range(KILLS):
-                await stored(stream, (await stream.info()).state.messages + 200)
-                time.sleep(ledger.random.random() * 0.2)  # the moment is the point, whatever it is
-                running.signal(signal.SIGKILL)
-                running.end()
-                running = process(*command, "--metrics", "200ms", "--json")
-        finally:
-            for writer in writers:
-                writer.stopping.set()
-            for writer in writers:
-                writer.join()
+        stream = await nc.jetstream().create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
+        await kill_again_and_again(
+            lambda: process(*files, "--metrics", "200ms"), stream, ledger, writers, effort(3, 40)
+        )
         ledger.acknowledge_all()
+        running = process(*files)
         await stored(stream, len(ledger.attempted))
         running.signal(signal.SIGTERM)
         result = running.end()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.errors import UsageError
+from jetspark.logs.agent.containers import CONTAINERS
 from jetspark.logs.agent.join import join_events
 from jetspark.logs.agent.multiline import PRESETS, Multiline
 from jetspark.logs.format.line import Line
@@ -29,6 +32,13 @@ texts = st.lists(
             b"main.main()\n",
             b"{\n",
             b"}\n",
+            b"T stdout P part\n",
+            b"T stdout F  rest\n",
+            b"T stderr P part\n",
+            b"T stderr F INFO rest\n",
+            b'{"log":"part","stream":"stdout"}\n',
+            b'{"log":"rest\\n","stream":"stdout"}\n',
+            b'{"log":" other\\n","stream":"stderr"}\n',
             b"no end",
             b"x" * 50,
             b"\xff\x00",
@@ -40,6 +50,12 @@ rules = st.one_of(
     st.builds(Multiline, st.sampled_from(sorted(PRESETS)), max_lines=st.integers(1, 5)),
     st.builds(lambda lines: Multiline(start="INFO|panic", max_lines=lines), st.integers(1, 5)),
     st.builds(lambda lines: Multiline(continuation=r"\s", max_lines=lines), st.integers(1, 5)),
+    st.builds(
+        lambda container, rule, lines: Multiline(container=container, max_lines=lines, **rule),
+        st.sampled_from(sorted(CONTAINERS)),
+        st.sampled_from([{}, {"start": "INFO"}, {"continuation": r"\s"}, {"preset": "java"}]),
+        st.integers(1, 8),
+    ),
 )
 
 
@@ -65,22 +81,32 @@ def test_events_do_not_depend_on_how_the_bytes_are_read(
 
 
 @given(texts, st.integers(20, 90), rules)
-def test_reading_again_from_any_event_finds_the_same_events(data: bytes, limit: int, rule: Multiline) -> None:
+def test_reading_again_from_any_position_finds_the_same_events(
+    data: bytes, limit: int, rule: Multiline
+) -> None:
     events, _ = join_events(data, 0, limit, rule, final=True)
+    position = 0  # As the send queue moves it.
     for number, event in enumerate(events):
-        again, _ = join_events(data[event.offset :], event.offset, limit, rule, final=True)
-        assert again == events[number:]
+        if number == 0 or events[number - 1].size:
+            assert event.offset == position
+            again, _ = join_events(data[position:], position, limit, rule, final=True)
+            assert again == events[number:]
+        position += event.size
 
 
 @given(texts, st.integers(20, 90), rules)
 def test_nothing_is_lost_or_added_and_no_event_is_too_large(data: bytes, limit: int, rule: Multiline) -> None:
     events, used = join_events(data, 100, limit, rule, final=True)
     assert used == len(data) == sum(event.size for event in events)
+    assert len({event.offset for event in events}) == len(events)
     rebuilt = b"".join(event.data if event.cut else event.data + b"\n" for event in events)
-    assert rebuilt == (data if data.endswith(b"\n") or not data else data + b"\n")
+    whole = data if data.endswith(b"\n") or not data else data + b"\n"
+    if all(event.taken is None for event in events):
+        assert rebuilt == whole
+    assert sorted(rebuilt.splitlines(keepends=True)) == sorted(whole.splitlines(keepends=True))
     offset = 100
     for event in events:
-        assert event.offset == offset
+        assert event.offset == offset or event.taken is not None
         assert len(event.data) <= limit + event.cut
         assert event.data.removesuffix(b"\n").count(b"\n") <= rule.max_lines
         offset += event.size
@@ -99,10 +125,12 @@ def test_an_end_that_was_recorded_is_an_end_after_any_crash(
         assert offset + used == end
         before += found
         offset = end
+    position = 0
     for number, event in enumerate(before):
-        start = event.offset
-        again, _ = join_events(data[start:], start, limit, rule, ends=ends)
-        assert again[: len(before) - number] == before[number:]
+        if number == 0 or before[number - 1].size:
+            again, _ = join_events(data[position:], position, limit, rule, ends=ends)
+            assert again[: len(before) - number] == before[number:]
+        position += event.size
 
 
 def joined(text: str, rule: Multiline) -> list[str]:
@@ -199,10 +227,81 @@ def test_a_large_event_is_cut_between_lines_and_a_long_line_anywhere() -> None:
     ]
 
 
+CRI = [
+    "T stdout F one",
+    "T stdout P two \nT stdout P goes \nT stdout F on",
+    "T stderr F three",
+    "T stdout F",
+    "not of a runtime",
+    "T stdout F:x four",
+]
+
+
+def docker(text: str, output: str = "stdout") -> str:
+    return json.dumps({"log": text, "stream": output, "time": "T"}, separators=(",", ":"))
+
+
+DOCKER = [
+    docker("one\n"),
+    docker("two ") + "\n" + docker('"\\n') + "\n" + docker("\n"),
+    docker("three\n", "stderr"),
+    docker("four\\\n"),
+    '{"log":',
+    docker("\n"),
+]
+
+
+@pytest.mark.parametrize(("container", "events"), [("cri", CRI), ("docker", DOCKER)])
+def test_the_parts_of_a_line_of_a_container_are_joined(container: str, events: list[str]) -> None:
+    rule = Multiline(container=container)
+    assert joined("\n".join(events) + "\n", rule) == events
+    # None of them waits for what follows.
+    assert len(join_events("\n".join(events).encode() + b"\n", 0, 4096, rule)[0]) == len(events)
+
+
+def test_parts_that_alternate_with_lines_of_the_other_output_are_joined() -> None:
+    data = b"a stdout P b\nc stderr F d\ne stderr P f\ng stdout F h\ni stderr F j\nk stdout F l\n"
+    rule = Multiline(container="cri")
+    assert join_events(data, 0, 4096, rule) == (
+        [
+            Line(0, b"a stdout P b\ng stdout F h", taken=0),
+            Line(13, b"c stderr F d", taken=0),
+            Line(26, b"e stderr P f\ni stderr F j", taken=65),
+            Line(65, b"k stdout F l"),
+        ],
+        len(data),
+    )
+    assert join_events(data[:-26], 0, 4096, rule) == ([], 0)  # Reading goes on before all of them.
+
+
+def test_a_rule_is_about_the_text_of_a_container() -> None:
+    events = [
+        "T stdout F INFO one",
+        "T stderr F java.io.IOException: x\nT stderr P \tat \nT stderr F a.B\nT stderr F \tat c.D",
+        "T stdout F \tindented, of the other output",
+        "T stdout F INFO two",
+    ]
+    assert joined("\n".join(events), Multiline("java", container="cri")) == events
+    events = [docker("one\n") + "\n" + docker("\tat a\n"), docker("two\n")]
+    assert joined("\n".join(events), Multiline("java", container="docker")) == events
+
+
+def test_a_part_without_its_end_does_not_hold_the_other_output_for_ever() -> None:
+    data = b"T stdout P a\n" + b"T stderr F b\n" * 3
+    assert join_events(data, 0, 4096, Multiline(container="cri", max_lines=3))[0] == [
+        Line(0, b"T stdout P a\n", cut=True, taken=0),
+        Line(13, b"T stderr F b", taken=0),
+        Line(26, b"T stderr F b", taken=39),
+        Line(39, b"T stderr F b"),
+    ]
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {},
+        {"container": "lxc"},
+        {"container": "cri", "preset": "java", "start": "x"},
         {"preset": "cobol"},
         {"preset": "java", "start": "x"},
         {"start": "x", "continuation": "y"},

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import jetspark
-from jetspark import JetStream, Stream
+from jetspark import JetStream, Stream, StreamConfig
 from jetspark.logs.agent.multiline import Multiline
 from jetspark.server import Server
 from tests.cli.support import Process
+from tests.logs.agent.writers import LogWriter, kill_again_and_again
 from tests.logs.support import LONG, lines_of, read_all, ship_once, shipping, stored, until
+from tests.support.effort import effort
 from tests.support.ledger import Ledger
 
 #: Never times out in a test.
@@ -173,6 +172,35 @@ async def test_an_event_is_bounded(js: JetStream, stream: Stream, logs: Path) ->
     assert all(len(message.data) <= 1025 for message in messages)
 
 
+async def test_events_whose_parts_alternate_are_sent_together(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    pair = "T stdout P {0}\nT stderr F {0}\nT stdout F {0}\n"
+    append(logs / "a.log", "T stdout F first\n" + "".join(pair.format(number) for number in range(300)))
+    await ship_once(js, stream, logs, multiline=Multiline(container="cri"))
+    (entry,) = json.loads((logs / "positions.json").read_text())["files"]
+    assert entry["offset"] == (logs / "a.log").stat().st_size
+    events = ("T stdout P {0}\nT stdout F {0}", "T stderr F {0}")
+    assert [line.decode() for line in (await lines_of(stream))[1:]] == [
+        event.format(number) for number in range(300) for event in events
+    ]
+
+
+async def test_an_event_that_is_stored_before_one_that_alternates_with_it_is_not_sent_again(
+    js: JetStream, stream: Stream, logs: Path
+) -> None:
+    long = "x" * 2000
+    append(logs / "a.log", f"T stdout P a\nT stderr P {long}\nT stdout F b\nT stderr F c\nT stdout F d\n")
+    await stream.update(stream.config.replace(max_msg_size=1000, duplicate_window=0.1))
+    async with shipping(js, stream, logs, multiline=Multiline(container="cri")) as running:
+        await running.says("the stream rejects lines")
+        await stream.update(stream.config.replace(max_msg_size=-1, duplicate_window=0.1))
+        await stored(stream, 3)
+    assert sorted(await lines_of(stream)) == sorted(
+        [b"T stdout P a\nT stdout F b", f"T stderr P {long}\nT stderr F c".encode(), b"T stdout F d"]
+    )
+
+
 async def test_standard_input_is_joined_and_times_out(
     server: Server, process: Callable[..., Process]
 ) -> None:
@@ -195,70 +223,64 @@ async def test_standard_input_is_joined_and_times_out(
         assert (await lines_of(stream))[1:] == [b"c\n d", b"e"]
 
 
-class TraceWriter(threading.Thread):
-    """Writes events of 1 to 6 lines, in pieces, and rotates its file also between two lines of an event."""
+def trace(chance: random.Random, name: Callable[[], bytes]) -> tuple[bytes, dict[bytes, bytes]]:
+    """A line, and up to 5 lines of a stack trace."""
+    made = name()
+    event = made + b"".join(b"\n\tat %b.%d" % (made, line) for line in range(chance.randrange(6)))
+    return event + b"\n", {made: event}
 
-    def __init__(self, ledger: Ledger, name: str, path: Path) -> None:
-        super().__init__(name=name)
-        self._ledger, self._path = ledger, path
-        self._random = random.Random(f"{ledger.seed}-{name}")
-        self.stopping = threading.Event()
-        self.events: dict[bytes, bytes] = {}
 
-    def run(self) -> None:
-        rotation = 0
-        while not self.stopping.is_set():
-            with self._path.open("ab", buffering=0) as file:
-                rotate_at = self._random.randrange(200, 500)
-                for number in range(rotate_at + 1):
-                    name = self._ledger.attempt(self.name)
-                    more = self._random.randrange(6)
-                    event = name + b"".join(b"\n\tat %s.%d" % (name, line) for line in range(more))
-                    self.events[name] = event
-                    cut = self._random.randrange(len(event))
-                    file.write(event[:cut])
-                    if number == rotate_at:  # The writer has not noticed yet.
-                        rotation += 1
-                        self._path.rename(self._path.with_name(f"{self._path.name}.{rotation}"))
-                    file.write(event[cut:] + b"\n")
-                    if self._random.random() < 0.05:
-                        time.sleep(0.01)
+def container(chance: random.Random, name: Callable[[], bytes]) -> tuple[bytes, dict[bytes, bytes]]:
+    """A line of each output, in up to 4 parts, which alternate."""
+    events: dict[bytes, bytes] = {}
+    outputs: dict[bytes, list[bytes]] = {}
+    for output in (b"stdout", b"stderr"):
+        made = name()
+        tags = [b"P"] * chance.randrange(4) + [b"F"]
+        outputs[output] = [b"2026-01-31T12:00:00Z %b %b %b " % (output, tag, made) for tag in tags]
+        events[made] = b"\n".join(outputs[output])
+    order = [output for output, lines in outputs.items() for _ in lines]
+    chance.shuffle(order)
+    return b"".join(outputs[output].pop(0) + b"\n" for output in order), events
+
+
+CONFIG = """
+host = "h"
+create = "LOGS"
+positions = "positions.json"
+
+[input.service]
+files = ["service.log*"]
+multiline = { preset = "java", timeout = 600 }
+
+[input.pod]
+files = ["pod.log*"]
+prefix = "pods"
+container = "cri"
+multiline = { timeout = 600 }
+"""
 
 
 async def test_an_agent_that_is_killed_while_files_rotate_stores_every_event_whole_and_once(
     server: Server, process: Callable[..., Process], logs: Path
 ) -> None:
     ledger = Ledger()
-    files = ("ship", str(logs / "*.log*"), "--positions", logs / "p.json", "--host", "h", "--create", "LOGS")
-    command = (*files, "--multiline", "java", "--multiline-timeout", "5s", "--metrics", "200ms", "--json")
-    writers = [TraceWriter(ledger, name, logs / f"{name}.log") for name in ("one", "two")]
+    (logs / "shipper.toml").write_text(CONFIG)
+    command = ("ship", "--config", logs / "shipper.toml", "--json")
+    writers = [
+        LogWriter(ledger, "service", logs / "service.log", trace),
+        LogWriter(ledger, "pod", logs / "pod.log", container),
+    ]
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()
-        running = process(*command)
-        assert running.line()
-        stream = await js.get_stream("LOGS")
-        for writer in writers:
-            writer.start()
-        try:
-            for _ in range(4):
-                await stored(stream, (await stream.info()).state.messages + 200)
-                await asyncio.sleep(ledger.random.random() * 0.2)  # Any moment will do.
-                running.signal(signal.SIGKILL)
-                running.end()
-                running = process(*command)
-        finally:
-            for writer in writers:
-                writer.stopping.set()
-            for writer in writers:
-                writer.join()
+        stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>", "pods.>"]))
+        await kill_again_and_again(
+            lambda: process(*command, "--metrics", "200ms"), stream, ledger, writers, effort(3, 40)
+        )
         ledger.acknowledge_all()
-        await stored(stream, len(ledger.attempted))
-        running.signal(signal.SIGTERM)
-        assert running.end().code == 0
-        events = {name: event for writer in writers for name, event in writer.events.items()}
+        result = process(*command, "--once").end()
+        assert (result.code, result.err) == (0, "")
+        names = {event: name for writer in writers for event, name in writer.names.items()}
         for message in await read_all(stream):
-            name = message.data.partition(b"\n")[0]
-            assert message.data == events[name]
-            ledger.read(name)
-    # The last event of a rotated file waits for its timeout, and so may come after events of the next file.
-    assert (ledger.lost, ledger.duplicated, ledger.unexpected) == ([], [], [])
+            ledger.read(names.get(message.data, message.data))
+    ledger.verify(complete=True, ordered=False)

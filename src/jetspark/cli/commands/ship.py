@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,14 +28,15 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.logs.agent.agent import Agent, AgentStatus
 from jetspark.logs.agent.config_file import read_ship_file
-from jetspark.logs.agent.multiline import MAX_LINES, PRESETS, TIMEOUT, Multiline
+from jetspark.logs.agent.containers import CONTAINERS
+from jetspark.logs.agent.multiline import PRESETS, Multiline
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.compression import ENCODINGS
 
 app = single()
 
 #: Options that belong to an input, and so to the file of `--config`.
-_OF_INPUTS = ("patterns", "exclude", "prefix", "multiline", "format")
+_OF_INPUTS = ("patterns", "exclude", "prefix", "multiline")
 
 
 @command(
@@ -46,6 +47,7 @@ _OF_INPUTS = ("patterns", "exclude", "prefix", "multiline", "format")
     jetspark ship 'logs/**/*.log' --host web1 --from-end --metrics 30s
     jetspark ship app.log --once --json
     jetspark ship 'app/*.log' --multiline java
+    jetspark ship '/var/log/pods/**/*.log*' --container cri
     jetspark ship --config shipper.toml
     journalctl -f | jetspark ship --host db1
     """,
@@ -120,8 +122,11 @@ async def ship(
         int | None,
         option("--multiline-lines", metavar="NUMBER", help="Cut an event after this many lines (1000)."),
     ] = None,
-    line_format: Annotated[
-        str | None, option("--format", metavar="NAME", help="Put the format of the lines into a header.")
+    container: Annotated[
+        str | None,
+        choice_option(
+            "--container", choices=tuple(CONTAINERS), help="Join the partial lines of a container runtime."
+        ),
     ] = None,
     window: Annotated[
         int | None, option("--window", metavar="NUMBER", help="Maximum messages in flight (4096).")
@@ -143,13 +148,21 @@ async def ship(
     agent with exit code 0, after the messages in flight are acknowledged. The agent waits for an unreachable
     server without limit; with --once it fails.
     """
-    rule = _rule(multiline, multiline_start, multiline_continue, multiline_timeout, multiline_lines)
+    rule = _rule(
+        {
+            "preset": multiline,
+            "start": multiline_start,
+            "continuation": multiline_continue,
+            "container": container,
+            "timeout": multiline_timeout,
+            "max_lines": multiline_lines,
+        }
+    )
     given: dict[str, Any] = {
         "patterns": files or None,
         "exclude": comma_separated(exclude) if exclude else None,
         "prefix": prefix,
         "multiline": rule,
-        "format": line_format,
         "host": host,
         "partitions": partitions,
         "positions": positions,
@@ -216,20 +229,13 @@ async def _create(js: JetStream, name: str, options: ShipOptions) -> None:
             ) from None
 
 
-def _rule(
-    preset: str | None, start: str | None, continuation: str | None, timeout: float | None, lines: int | None
-) -> Multiline | None:
-    if preset is None and start is None and continuation is None:
-        if timeout is not None or lines is not None:
-            raise UsageError("--multiline-timeout and --multiline-lines require a multi-line rule")
+def _rule(options: Mapping[str, Any]) -> Multiline | None:
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
         return None
-    return Multiline(
-        preset or "",
-        start=start or "",
-        continuation=continuation or "",
-        timeout=TIMEOUT if timeout is None else timeout,
-        max_lines=MAX_LINES if lines is None else lines,
-    )
+    if given.keys() <= {"timeout", "max_lines"}:
+        raise UsageError("--multiline-timeout and --multiline-lines require a multi-line rule")
+    return Multiline(**given)
 
 
 def _show(run: Run, status: AgentStatus, seconds: float) -> None:

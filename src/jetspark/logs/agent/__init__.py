@@ -1,6 +1,7 @@
 """The agent: follows log files and publishes each line once.
 
 split         bytes into lines, without I/O
+containers    lines as container runtimes write them
 multiline     rules that say which lines belong to one event
 join          lines into events by a rule, without I/O
 input         which files are read, and how their lines are joined and published

@@ -297,15 +297,17 @@ class Agent:
         if not lines:
             return 0
         envelope = self._envelope(file.source, file.position.path, file.position.identity)
-        begin = file.offset
-        ends = [line.offset - begin for line in lines[_PIECE::_PIECE]] + [len(data)]
-        start = 0
-        for number, end in enumerate(ends):
+        begin, number, start = file.offset, 0, 0
+        while number < len(lines):
             if self._switch.paused or self._stopping.is_set():
                 return start
-            piece = lines[number * _PIECE : (number + 1) * _PIECE]
+            last = min(number + _PIECE, len(lines))
+            while not lines[last - 1].size:  # Its bytes are those of the next event.
+                last += 1
+            end = lines[last].offset - begin if last < len(lines) else len(data)
+            piece = lines[number:last]
             await self._queue.send(piece, envelope.wrap(piece), file, data[start:end])
-            start = end
+            number, start = last, end
         return len(data)
 
     async def _ship_input(self, source: StandardInput) -> None:
@@ -326,7 +328,6 @@ class Agent:
             options.host,
             path,
             identity,
-            line_format=source.format,
             encoding=options.compress,
             compress=self._compress,
         )

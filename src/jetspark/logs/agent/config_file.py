@@ -46,7 +46,7 @@ class _Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: list[str]
     exclude: tuple[str, ...] = COMPRESSED
     prefix: str | None = None
-    format: str = ""
+    container: str = ""
     multiline: dict[str, Any] | None = None
 
 
@@ -93,20 +93,21 @@ def _input(where: Where, name: str, table: object, prefix: str) -> LogInput:
     patterns = [_resolved(where, f"{section}.files", each) for each in found.files]
     if found.prefix is not None:
         _checked(where, f"{section}.prefix", ShipOptions, prefix=found.prefix)
-    return _checked(
-        where,
-        f"{section}.format",
-        LogInput,
+    if found.container:
+        _checked(where, f"{section}.container", Multiline, container=found.container)
+    rule: Multiline | None = None
+    if found.container or found.multiline is not None:
+        rule = _rule(where, section, found.multiline or {}, found.container)
+    return LogInput(
         name=name,
         patterns=patterns,
         exclude=found.exclude,
         prefix=prefix if found.prefix is None else found.prefix,
-        multiline=None if found.multiline is None else _rule(where, section, found.multiline),
-        format=found.format,
+        multiline=rule,
     )
 
 
-def _rule(where: Where, section: str, table: object) -> Multiline:
+def _rule(where: Where, section: str, table: object, container: str) -> Multiline:
     section = f"{section}.multiline"
     found = convert(where, table, _Rule, section)
     for name in _RULES:
@@ -114,7 +115,7 @@ def _rule(where: Where, section: str, table: object) -> Multiline:
             _checked(where, f"{section}.{name}", Multiline, **{name: value})
     for name in ("timeout", "max_lines"):
         _checked(where, f"{section}.{name}", Multiline, preset="json", **{name: getattr(found, name)})
-    return _checked(where, section, Multiline, **msgspec.structs.asdict(found))
+    return _checked(where, section, Multiline, container=container, **msgspec.structs.asdict(found))
 
 
 def _checked(where: Where, key: str, kind: Callable[..., _T], **options: Any) -> _T:

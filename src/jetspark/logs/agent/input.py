@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from typing import Final
 
-from jetspark.errors import UsageError
 from jetspark.logs.agent.multiline import Multiline
 
 __all__ = ["COMPRESSED", "LogInput"]
 
 #: Compressed by log rotation: not text.
 COMPRESSED: Final = ("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.lz4")
-_FORMAT: Final = re.compile(r"[A-Za-z0-9._/+-]{1,64}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,9 +28,3 @@ class LogInput:
     prefix: str = "logs"
     #: Joins lines to events; None: each line is an event.
     multiline: Multiline | None = None
-    #: The format of its lines, published in the header `Jetspark-Format`; empty for none.
-    format: str = ""
-
-    def __post_init__(self) -> None:
-        if self.format and _FORMAT.fullmatch(self.format) is None:
-            raise UsageError(f"format {self.format!r} must be letters, digits and ._/+-, 64 at most")

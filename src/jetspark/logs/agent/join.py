@@ -3,10 +3,14 @@
 Where an event ends depends on the bytes from its start on, and on `ends`: offsets at which events were ended
 because nothing followed for a while. They are saved before the event is sent, so reading again from the start
 of any event gives the same events at the same offsets.
+
+The parts of a container's lines may alternate with lines of its other output. Events that do so are a group:
+reading begins before or after all of them, so all but the last take no bytes of the file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from jetspark.logs.agent.multiline import Multiline
@@ -37,37 +41,91 @@ def join_events(
 
 def _join(data: bytes, offset: int, limit: int, rule: Multiline, events: list[Line], *, final: bool) -> int:
     lines, used = split_lines(data, offset, limit, final=final)
-    first = last = Line(offset, b"")
-    number, state = 0, ""  # Lines of the open event, 0 if there is none, and its state.
+    group = _Group()
+    unwrap = rule.unwrap
     for line in lines:
-        following = rule.follow(state, line.data) if number else None
-        fits = number < rule.max_lines and line.offset + len(line.data) - first.offset <= limit
-        if following is not None and fits and not line.cut:
-            last, number, state = line, number + 1, following
+        output, ended, text = b"", True, line.data
+        if unwrap is not None:
+            output, ended, text = unwrap(line.data)
+            group.end_others(output)
+        event = group.open.get(output)
+        following = (
+            None if event is None else event.state if event.partial else rule.follow(event.state, text)
+        )
+        fits = group.number < rule.max_lines and line.offset + len(line.data) - group.start <= limit
+        if event is not None and following is not None and fits and not line.cut:
+            event.lines.append(line)
+            event.state = following
         else:
-            if number:
-                events.append(_event(data, offset, first, last, cut=following is not None))
-                number = 0
+            if following is None:
+                group.open.pop(output, None)
+            if line.cut or not fits or not group.open:
+                group.flush(events)
             if line.cut:
                 events.append(line)
                 continue
-            first = last = line
-            number, state = 1, rule.begin(line.data)
-        if rule.is_complete(state):
-            events.append(_event(data, offset, first, last))
-            number = 0
-    if number and final:
-        events.append(_event(data, offset, first, last))
-    elif number:
-        used = first.offset - offset
+            event = group.begin(output, line, rule.begin(text))
+        group.number += 1
+        event.partial = not ended
+        if ended and rule.is_complete(event.state):
+            del group.open[output]
+            if not group.open:
+                group.flush(events)
+    if final:
+        group.flush(events, final=True)
+    elif group.events:
+        used = group.start - offset
     return used
 
 
-def _event(data: bytes, offset: int, first: Line, last: Line, *, cut: bool = False) -> Line:
-    if cut:
-        end = last.offset + last.size
-        return Line(first.offset, data[first.offset - offset : end - offset], cut=True)
-    if first is last:
-        return first
-    end = last.offset + len(last.data)
-    return Line(first.offset, data[first.offset - offset : end - offset], ended=last.ended)
+@dataclasses.dataclass(slots=True, eq=False)
+class _Event:
+    lines: list[Line]
+    state: str
+    #: Whether its last line is partial: the next line of the output belongs to it, whatever it is.
+    partial: bool = False
+
+    def joined(self, *, cut: bool) -> Line:
+        first, last = self.lines[0], self.lines[-1]
+        if first is last and not cut:
+            return first
+        data = b"\n".join([line.data for line in self.lines])
+        if cut:
+            return Line(first.offset, data + b"\n", cut=True)
+        return Line(first.offset, data, ended=last.ended)
+
+
+class _Group:
+    """The events since the last offset at which no event was open."""
+
+    def __init__(self) -> None:
+        #: In the order of their first lines.
+        self.events: list[_Event] = []
+        #: Those that may continue, by their output.
+        self.open: dict[bytes, _Event] = {}
+        #: Where it begins in the file, and the number of its lines.
+        self.start = self.number = 0
+
+    def begin(self, output: bytes, line: Line, state: str) -> _Event:
+        if not self.events:
+            self.start, self.number = line.offset, 0
+        event = self.open[output] = _Event([line], state)
+        self.events.append(event)
+        return event
+
+    def end_others(self, output: bytes) -> None:
+        """End the events of other outputs, unless the rest of a line is missing."""
+        for each, event in list(self.open.items()):
+            if each != output and not event.partial:
+                del self.open[each]
+
+    def flush(self, events: list[Line], *, final: bool = False) -> None:
+        """Add the events to `events`. Those that are still open are cut, unless `final`."""
+        cut = () if final else self.open.values()
+        joined = [each.joined(cut=each in cut) for each in self.events]
+        if len(joined) > 1:
+            size = sum(line.size for each in self.events for line in each.lines)
+            joined = [each._replace(taken=0) for each in joined[:-1]] + [joined[-1]._replace(taken=size)]
+        events += joined
+        self.events.clear()
+        self.open.clear()

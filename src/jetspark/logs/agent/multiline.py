@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from jetspark.errors import UsageError
+from jetspark.logs.agent.containers import CONTAINERS
 
 __all__ = ["MAX_LINES", "PRESETS", "TIMEOUT", "Multiline"]
 
@@ -76,6 +77,9 @@ PRESETS: Final[Mapping[str, _States]] = {
 class Multiline:
     """A rule: `preset`, or the pattern of the `start` of an event, or of its `continuation` lines.
 
+    With a `container`, the lines are those of a container runtime: their parts are joined, and the rule, if
+    there is one, is about their text. A line of the other output ends an event.
+
     An event also ends when its file has not changed for `timeout` seconds. One with more than `max_lines` is
     cut. Raises `UsageError`.
     """
@@ -86,11 +90,15 @@ class Multiline:
         *,
         start: str = "",
         continuation: str = "",
+        container: str = "",
         timeout: float = TIMEOUT,
         max_lines: int = MAX_LINES,
     ) -> None:
-        if sum(map(bool, (preset, start, continuation))) != 1:
+        rules = sum(map(bool, (preset, start, continuation)))
+        if rules > 1 or not (rules or container):
             raise UsageError("a multi-line rule is one of a preset, a start and a continuation pattern")
+        if container and container not in CONTAINERS:
+            raise UsageError(f"container must be one of {', '.join(CONTAINERS)}, not {container!r}")
         if preset and preset not in PRESETS:
             raise UsageError(f"multi-line preset must be one of {', '.join(PRESETS)}, not {preset!r}")
         if not 0.001 <= timeout <= 1e9:
@@ -99,7 +107,9 @@ class Multiline:
             raise UsageError(f"multi-line max_lines must be from 1 to {_MOST_LINES}, not {max_lines!r}")
         self.timeout = timeout
         self.max_lines = max_lines
-        states = PRESETS[preset] if preset else _states_of(start, continuation)
+        #: What a line of a container contains; None for other lines.
+        self.unwrap = CONTAINERS[container] if container else None
+        states = PRESETS[preset] if preset else _states_of(start, continuation) if rules else {}
         self._states: dict[str, list[tuple[Callable[[bytes], object], str]]] = {
             name: [(re.compile(pattern.encode()).match, target) for pattern, target in patterns]
             for name, patterns in states.items()

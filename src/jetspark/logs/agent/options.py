@@ -32,7 +32,7 @@ def default_positions() -> Path:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShipOptions:
-    """The options of an agent. `patterns` to `format` and `prefix` describe one input; `inputs` several."""
+    """The options of an agent. `inputs` take the place of `patterns` to `multiline` and of `prefix`."""
 
     #: Glob patterns of files, `**` for any depth. Empty: standard input, which has no positions.
     patterns: Sequence[str] = ()
@@ -40,8 +40,6 @@ class ShipOptions:
     exclude: Sequence[str] = COMPRESSED
     #: Joins lines to events; None: each line is an event.
     multiline: Multiline | None = None
-    #: The format of the lines, published in the header `Jetspark-Format`; empty for none.
-    format: str = ""
     inputs: Sequence[LogInput] = ()
     host: str = dataclasses.field(default_factory=socket.gethostname)
     #: The first part of subjects: `<prefix>.<partition>.<host>`.
@@ -100,7 +98,6 @@ class ShipOptions:
             exclude=self.exclude,
             prefix=self.prefix,
             multiline=self.multiline,
-            format=self.format,
         )
 
     @property

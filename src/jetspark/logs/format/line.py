@@ -18,8 +18,13 @@ class Line(NamedTuple):
     cut: bool = False
     #: Whether it ended with a line feed. One without may be longer when it is read again.
     ended: bool = True
+    #: Its bytes in the file, if they are not those of `data`: 0 if its lines alternate with those of the next
+    #: event, which takes the bytes of both.
+    taken: int | None = None
 
     @property
     def size(self) -> int:
         """Its bytes in the file."""
+        if self.taken is not None:
+            return self.taken
         return len(self.data) + (self.ended and not self.cut)

@@ -8,7 +8,6 @@ headers   Nats-Msg-Id       <host>-<device>-<inode>-<fingerprint>-<generation>-<
           Jetspark-File     the path, escaped
           Jetspark-Offset   where the line begins in the file, in bytes
           Jetspark-Cut      "true" on a piece of a long line that continues in the next piece
-          Jetspark-Format   the format of the line, if the agent was told
           Content-Encoding  gzip or zstd, if it makes the payload smaller
 ```
 """
@@ -25,13 +24,12 @@ from jetspark.logs.format.line import Line
 from jetspark.logs.format.names import header_text, partition_of, subject_token
 from jetspark.wire.subjects import check_subject
 
-__all__ = ["CUT", "ENCODING", "FILE", "FORMAT", "HOST", "OFFSET", "Envelope", "id_prefix", "subject_of"]
+__all__ = ["CUT", "ENCODING", "FILE", "HOST", "OFFSET", "Envelope", "id_prefix", "subject_of"]
 
 HOST: Final = "Jetspark-Host"
 FILE: Final = "Jetspark-File"
 OFFSET: Final = "Jetspark-Offset"
 CUT: Final = "Jetspark-Cut"
-FORMAT: Final = "Jetspark-Format"
 ENCODING: Final = "Content-Encoding"
 
 
@@ -57,15 +55,12 @@ class Envelope:
         path: str,
         identity: str,
         *,
-        line_format: str = "",
         encoding: str = "",
         compress: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self._subject = subject
         self._id = id_prefix(host, identity)
         headers = {HOST: header_text(host), FILE: header_text(path), MSG_ID: self._id, OFFSET: ""}
-        if line_format:
-            headers[FORMAT] = line_format
 
         def pieces(more: dict[str, str]) -> tuple[bytes, ...]:
             return block_pieces({**headers, **more}, MSG_ID, OFFSET)
@@ -89,7 +84,7 @@ class Envelope:
                 b"%b%d%b%d%b" % (before, offset, between, offset, cut_end if cut else end),
                 data,
             )
-            for offset, data, cut, _ in lines
+            for offset, data, cut, *_ in lines
         ]
         if lines and not lines[-1].ended:
             wrapped[-1] = self._wrap_one(lines[-1])
