@@ -100,6 +100,7 @@ PURE = (
     "jetspark.logs.agent.containers",
     "jetspark.logs.agent.input",
     "jetspark.logs.agent.join",
+    "jetspark.logs.agent.journal_entry",
     "jetspark.logs.agent.multiline",
     "jetspark.logs.agent.split",
     "jetspark.logs.format.message",

@@ -28,6 +28,7 @@ from jetspark.jetstream.retry import Backoff
 from jetspark.logs.agent.discovery import WatchedFiles
 from jetspark.logs.agent.file import TailedFile
 from jetspark.logs.agent.input import LogInput
+from jetspark.logs.agent.journal import Journal
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import Positions
 from jetspark.logs.agent.reader import FileReader
@@ -72,6 +73,11 @@ class Agent:
             report=report,
         )
         self._reader = FileReader(self._watched, once=options.once)
+        self._journals = [
+            Journal(each, each.journal, limit=lambda: self._line_limit, once=options.once, report=report)
+            for each in options.file_inputs
+            if each.journal is not None
+        ]
         self._compress = compressor(options.compress) if options.compress else None
         self._switch = SwitchWatcher(js, report)
         self._reports = ReportPublisher(js, options, self.status, self._switch)
@@ -129,6 +135,7 @@ class Agent:
             if self._options.file_inputs:
                 self._positions.load()
                 self._stored_ids.since = self._positions.since
+                await self._load_journals()
             # Before anything else that may wait: once a file is open, a rotation cannot lose it.
             self._watched.take(await asyncio.to_thread(self._watched.look))
             looking = asyncio.create_task(self._look_periodically(), name="jetspark-files")
@@ -151,8 +158,21 @@ class Agent:
                 await self._switch.stop()
         finally:
             self._queue.abandon()
+            for journal in self._journals:
+                await journal.close()
             self._watched.close()
             self._positions.close()
+
+    async def _load_journals(self) -> None:
+        for journal in self._journals:
+            name = journal.source.name
+            if saved := self._positions.journals.get(name):
+                journal.position = saved
+            elif self._options.from_end and self._positions.first_use:
+                await journal.skip_to_end()
+            self._positions.journals[name] = journal.position
+            self._watched.unsaved = True
+            journal.start()
 
     async def _start_switch(self) -> None:
         while not self._stopping.is_set():
@@ -235,6 +255,8 @@ class Agent:
         self._queue.progressed = progressed
         for file in self._watched.files.values():
             file.rewind()
+        for journal in self._journals:
+            journal.rewind()
 
     async def _ship(self, looking: asyncio.Task[None]) -> None:
         if self._input is not None:
@@ -251,7 +273,7 @@ class Agent:
                 continue
             if self._queue.idle:
                 self._stored_ids.forget(file.position for file in self._watched.files.values())
-            if self._options.once:
+            if self._options.once and all(journal.at_end for journal in self._journals):
                 return
             await self._pause(self._options.poll)
 
@@ -262,7 +284,9 @@ class Agent:
             connection = self._js.connection
             if connection.connected:
                 try:
-                    await self._stored_ids.read_back(list(self._positions.entries.values()))
+                    await self._stored_ids.read_back(
+                        list(self._positions.entries.values()), list(self._positions.journals.values())
+                    )
                     return
                 except Error as error:
                     tries += 1
@@ -290,6 +314,11 @@ class Agent:
                 read += shipped
                 if not shipped or file.offset >= size or self._watched.files.get(file.key) is not file:
                     break
+        for journal in self._journals:
+            while not (self._stopping.is_set() or self._switch.paused):
+                if not (shipped := await self._ship_journal(journal)):
+                    break
+                read += shipped
         return read
 
     async def _ship_file(self, file: TailedFile) -> int:
@@ -309,6 +338,14 @@ class Agent:
             await self._queue.send(piece, envelope.wrap(piece), file, data[start:end])
             number, start = last, end
         return len(data)
+
+    async def _ship_journal(self, journal: Journal) -> int:
+        found = journal.next(_PIECE)
+        if found is None:
+            return 0
+        envelope = self._envelope(journal.source, "journal", found.identity)
+        await self._queue.send(found.lines, envelope.wrap(found.lines), journal, found.data)
+        return len(found.data)
 
     async def _ship_input(self, source: StandardInput) -> None:
         envelope = self._envelope(self._options.one_input, "-", source.identity)

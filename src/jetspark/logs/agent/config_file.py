@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from jetspark.errors import UsageError
-from jetspark.logs.agent.input import COMPRESSED, LogInput
+from jetspark.logs.agent.input import COMPRESSED, JournalSource, LogInput
 from jetspark.logs.agent.multiline import MAX_LINES, TIMEOUT, Multiline
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.toml_file import convert, read_toml
@@ -42,8 +42,14 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_lines: int = MAX_LINES
 
 
+class _Journal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    matches: tuple[str, ...] = ()
+    directory: str = ""
+
+
 class _Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    files: list[str]
+    files: list[str] | None = None
+    journal: dict[str, Any] | None = None
     exclude: tuple[str, ...] = COMPRESSED
     prefix: str | None = None
     container: str = ""
@@ -88,9 +94,13 @@ def _input(where: Where, name: str, table: object, prefix: str) -> LogInput:
     if _NAME.fullmatch(name) is None:
         raise where.error(("input", name), "must be letters, digits, - and _, 64 at most")
     found = convert(where, table, _Input, section)
-    if not found.files:
+    if (found.files is None) == (found.journal is None):
+        raise where.error(section, "must have either files or a journal")
+    if found.files == []:
         raise where.error(f"{section}.files", "is empty")
-    patterns = [_resolved(where, f"{section}.files", each) for each in found.files]
+    patterns = [_resolved(where, f"{section}.files", each) for each in found.files or ()]
+    if found.journal is not None and (found.container or found.multiline is not None):
+        raise where.error(section, "a journal has no lines to join", "Remove container and multiline")
     if found.prefix is not None:
         _checked(where, f"{section}.prefix", ShipOptions, prefix=found.prefix)
     if found.container:
@@ -102,9 +112,17 @@ def _input(where: Where, name: str, table: object, prefix: str) -> LogInput:
         name=name,
         patterns=patterns,
         exclude=found.exclude,
+        journal=None if found.journal is None else _journal(where, section, found.journal),
         prefix=prefix if found.prefix is None else found.prefix,
         multiline=rule,
     )
+
+
+def _journal(where: Where, section: str, table: object) -> JournalSource:
+    section = f"{section}.journal"
+    found = convert(where, table, _Journal, section)
+    directory = _resolved(where, f"{section}.directory", found.directory) if found.directory else ""
+    return _checked(where, f"{section}.matches", JournalSource, matches=found.matches, directory=directory)
 
 
 def _rule(where: Where, section: str, table: object, container: str) -> Multiline:

@@ -1,4 +1,4 @@
-"""The position file: how far each log file is stored. Positions never run ahead of the stream.
+"""The position file: how far each log is stored. Positions never run ahead of the stream.
 
 A save replaces the file atomically: a temporary file is written, synced and renamed, then the directory is
 synced. A lock admits one agent at a time. The file contains a few bytes of each log, to recognize it, so only
@@ -20,8 +20,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from jetspark.errors import UsageError
+from jetspark.logs.agent.journal_entry import place_of
 
-__all__ = ["FilePosition", "Key", "Positions"]
+__all__ = ["FilePosition", "JournalPosition", "Key", "Positions"]
 
 #: Device and inode: they identify a file until it is deleted.
 Key: TypeAlias = tuple[int, int]
@@ -70,12 +71,32 @@ class FilePosition(msgspec.Struct, kw_only=True):
         return f"{device:x}-{self.inode:x}-{self.head}-{self.generation}"
 
 
+class JournalPosition(msgspec.Struct, kw_only=True):
+    """How far a journal is stored."""
+
+    #: The input that it belongs to.
+    input: str
+    #: The last entry that is stored; empty if there is none.
+    cursor: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the ids of its entries have in common. The series and the sequence number follow."""
+        return f"journal-{self.input}"
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The series and the sequence number of that entry. Raises `ValueError`."""
+        return place_of(self.cursor) if self.cursor else None
+
+
 class _Document(msgspec.Struct, kw_only=True):
     version: int
     #: Since when, in seconds since 1970, the stream may have stored lines beyond these positions; None after
     #: a clean stop.
     since: float | None = None
     files: list[FilePosition]
+    journals: list[JournalPosition] = []
 
 
 class Positions:
@@ -84,6 +105,8 @@ class Positions:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.entries: dict[Key, FilePosition] = {}
+        #: By the names of their inputs.
+        self.journals: dict[str, JournalPosition] = {}
         #: Whether the file did not exist.
         self.first_use = True
         #: As loaded from the file: see `_Document`.
@@ -113,6 +136,8 @@ class Positions:
             document = msgspec.convert(json.loads(data), _Document)
             if document.version != _VERSION:
                 raise ValueError(f"version {document.version} is not {_VERSION}")
+            for journal in document.journals:
+                journal.place  # noqa: B018 - the property checks it
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self.close()
             raise UsageError(
@@ -122,6 +147,7 @@ class Positions:
         self.first_use = False
         self.since = document.since
         self.entries = {entry.key: entry for entry in document.files}
+        self.journals = {journal.input: journal for journal in document.journals}
 
     def move(self, position: FilePosition, key: Key) -> None:
         """Give a position another key. The ids of its lines stay the same."""
@@ -140,7 +166,12 @@ class Positions:
 
     def encode(self, since: float | None) -> tuple[int, bytes]:
         """The data for `write`, and its number."""
-        document = _Document(version=_VERSION, since=since, files=list(self.entries.values()))
+        document = _Document(
+            version=_VERSION,
+            since=since,
+            files=list(self.entries.values()),
+            journals=list(self.journals.values()),
+        )
         self._encoded += 1
         # Not with msgspec: it rejects file names that are not UTF-8.
         return self._encoded, json.dumps(msgspec.to_builtins(document), indent=1).encode() + b"\n"

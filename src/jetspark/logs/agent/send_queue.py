@@ -11,11 +11,12 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
 from jetspark.logs.agent.file import TailedFile, tail_of
+from jetspark.logs.agent.journal import Journal
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.stored_ids import StoredIds
 from jetspark.logs.format.line import Line
@@ -26,6 +27,9 @@ __all__ = ["SendQueue"]
 #: because lines in flight may no longer be in their file.
 _FOREVER: Final = 30 * 86400.0
 
+#: What has a position.
+Source: TypeAlias = TailedFile | Journal
+
 
 class _Piece(NamedTuple):
     """Lines of one file that were sent together."""
@@ -34,7 +38,7 @@ class _Piece(NamedTuple):
     #: For each line, the number of the message whose acknowledgement covers it.
     numbers: Sequence[int]
     #: The file; None for standard input. Where the piece begins in it, the bytes before that, its own bytes.
-    file: TailedFile | None
+    file: Source | None
     offset: int
     tail: bytes
     data: bytes
@@ -87,7 +91,7 @@ class SendQueue:
         return self._pieces[0].sent if self._pieces else None
 
     async def send(
-        self, lines: Sequence[Line], messages: Sequence[Outgoing], file: TailedFile | None, data: bytes
+        self, lines: Sequence[Line], messages: Sequence[Outgoing], file: Source | None, data: bytes
     ) -> None:
         """Send lines, whose bytes in `file` are `data`. Waits for room in the queue. Raises like `check`."""
         self._sending = True
@@ -110,7 +114,7 @@ class SendQueue:
             self._sending = False
 
     async def _send(
-        self, lines: Sequence[Line], messages: Sequence[Outgoing], file: TailedFile | None, data: bytes
+        self, lines: Sequence[Line], messages: Sequence[Outgoing], file: Source | None, data: bytes
     ) -> None:
         offset, tail = (file.offset, file.tail) if file is not None else (0, b"")
         if file is not None:

@@ -19,7 +19,7 @@ from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg, parse_stored
 from jetspark.jetstream.model.stream import RetentionPolicy
 from jetspark.logs.agent.options import ShipOptions
-from jetspark.logs.agent.positions import FilePosition
+from jetspark.logs.agent.positions import FilePosition, JournalPosition
 from jetspark.logs.format.message import id_prefix
 
 __all__ = ["StoredIds"]
@@ -43,6 +43,8 @@ class StoredIds:
         #: Since when there may be such lines; None if there are none. Kept until the positions pass all of
         #: them.
         self.since: float | None = None
+        # The start of the ids of journals: an entry may belong to another series than that of the position.
+        self._any_series: set[str] = set()
         #: For each stream, the sequence to read from next.
         self._next: dict[str, int] = {}
 
@@ -65,14 +67,20 @@ class StoredIds:
         self.since = None
         self._next.clear()
 
-    async def read_back(self, positions: Iterable[FilePosition]) -> None:
+    async def read_back(
+        self, positions: Iterable[FilePosition], journals: Iterable[JournalPosition] = ()
+    ) -> None:
         """Read the ids of lines beyond these positions that were stored after `since`.
 
         Raises `UsageError` if the stream deletes consumed messages, and the errors of reading.
         """
         offsets = {id_prefix(self._host, each.identity): each.offset for each in positions if each.head}
-        self.ids = {each for each in self.ids if _is_beyond(each, offsets)}
-        if self.since is not None and offsets:
+        for journal in journals:
+            self._any_series.add(id_prefix(self._host, journal.prefix))
+            if (place := journal.place) is not None:
+                offsets[id_prefix(self._host, f"{journal.prefix}-{place[0]}")] = place[1] + 1
+        self.ids = {each for each in self.ids if self._is_beyond(each, offsets)}
+        if self.since is not None and (offsets or self._any_series):
             streams: dict[str, list[str]] = {}
             for subject in self._subjects:
                 async for stream in self._js.stream_names(subject=subject):
@@ -108,7 +116,7 @@ class StoredIds:
             deadline = loop.time() + _LAG
             while first <= last:
                 batch = await reader.fetch_no_wait(_BATCH)
-                self.ids.update(each for each in map(_id_of, batch) if _is_beyond(each, offsets))
+                self.ids.update(each for each in map(_id_of, batch) if self._is_beyond(each, offsets))
                 if batch:
                     first = self._next[stream] = batch[-1].metadata.sequence.stream + 1
                     deadline = loop.time() + _LAG
@@ -127,6 +135,15 @@ class StoredIds:
         except MessageNotFound:
             return None
 
+    def _is_beyond(self, msg_id: str, offsets: dict[str, int]) -> bool:
+        """Whether it is the id of a line at or after the offset of its file."""
+        prefix = _prefix_of(msg_id)
+        offset = offsets.get(prefix)
+        if offset is None:
+            return _prefix_of(prefix[:-1]) in self._any_series
+        number = msg_id[len(prefix) :].partition("+")[0]
+        return number.isdecimal() and len(number) < 20 and int(number) >= offset
+
 
 def _id_of(message: JetStreamMsg) -> str:
     try:
@@ -137,11 +154,3 @@ def _id_of(message: JetStreamMsg) -> str:
 
 def _prefix_of(msg_id: str) -> str:
     return msg_id[: msg_id.rfind("-") + 1]
-
-
-def _is_beyond(msg_id: str, offsets: dict[str, int]) -> bool:
-    """Whether it is the id of a line at or after the offset of its file."""
-    prefix = _prefix_of(msg_id)
-    offset = offsets.get(prefix)
-    number = msg_id[len(prefix) :].partition("+")[0]
-    return offset is not None and number.isdecimal() and len(number) < 20 and int(number) >= offset
