@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.cli.support import Cli
 from tests.logs.support import Running, lines_of, read_all
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "pipeline" / "shipper.toml"
+PAGE = Path(__file__).parents[3] / "docs" / "ship.md"
 
 WHOLE = """\
 host = "web1"
@@ -76,7 +78,14 @@ MISTAKES = {
     "range": ("partitions = 8", "partitions = 0", "line 2, partitions: must be from 1 to 100000, not 0"),
     "type": ("partitions = 8", 'partitions = "8"', "line 2, partitions: expected int | null, got str"),
     "subject": ('"logs.nginx"', '"logs. nginx"', "line 8, input.nginx.prefix: "),
-    "no-files": ('files = ["app.log"]', "", "line 11, input.app.files: is missing"),
+    "no-files": ('files = ["app.log"]', "", "line 11, input.app: must have either files or a journal"),
+    "two-kinds": ("exclude =", "journal = {}\nexclude =", "line 5, input.nginx: must have either files or"),
+    "joined-journal": ('files = ["app.log"]', "journal = {}", "line 11, input.app: a journal has no lines"),
+    "match": (
+        'files = ["app.log"]\n\n[input.app.multiline]',
+        'journal = { matches = ["--x"] }\n[input.b]\nfiles = ["b"]\n[input.b.multiline]',
+        "line 12, input.app.journal.matches: match '--x' must be FIELD=value or +",
+    ),
     "empty-files": ('["app.log"]', "[]", "line 12, input.app.files: is empty"),
     "unknown-in-input": ("exclude =", "excluded =", "line 7, input.nginx.excluded: unknown key"),
     "container": ('"cri"', '"lxc"', "line 9, input.nginx.container: must be one of cri, docker, not 'lxc'"),
@@ -155,6 +164,14 @@ async def test_lines_of_several_subjects_are_read_back_after_a_crash(
     await running.end()
     assert running.agent.status().duplicates == 6
     assert sorted(await lines_of(stream)) == [b"one"] * 3 + [b"two"] * 3
+
+
+def test_the_inputs_of_the_page_are_read(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    inputs = [each for each in blocks if "[input." in each]
+    assert len(inputs) == 2
+    for block in inputs:
+        assert read_ship_file(written(tmp_path, block)).options["inputs"]
 
 
 def test_the_example_is_run(cli: Cli, tmp_path: Path) -> None:

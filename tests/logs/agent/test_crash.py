@@ -33,7 +33,7 @@ async def test_an_agent_that_is_killed_again_and_again_stores_every_line_once(
     async with jetspark.connect(server.url) as nc:
         stream = await nc.jetstream().create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
         await kill_again_and_again(
-            lambda: process(*files, "--metrics", "200ms"), stream, ledger, writers, effort(3, 40)
+            lambda: process(*files, "--metrics", "200ms"), stream, ledger, writers, effort(3, 20)
         )
         ledger.acknowledge_all()
         running = process(*files)

@@ -275,7 +275,7 @@ async def test_an_agent_that_is_killed_while_files_rotate_stores_every_event_who
         js = nc.jetstream()
         stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>", "pods.>"]))
         await kill_again_and_again(
-            lambda: process(*command, "--metrics", "200ms"), stream, ledger, writers, effort(3, 40)
+            lambda: process(*command, "--metrics", "200ms"), stream, ledger, writers, effort(3, 20)
         )
         ledger.acknowledge_all()
         result = process(*command, "--once").end()
