@@ -67,7 +67,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("patterns", "grok", "errors", "storage"),
         ("target",),
         ("config",),
-        ("layout",),
+        ("layout", "attempts"),
         ("parse", "sinks", "sources", "checkpoint", "session"),
         ("config_file", "dead_letters", "trial"),
         ("preflight",),

@@ -28,7 +28,7 @@ from tests.spark.support import Bench
 RECEIVED = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
 MINIMAL = """\
-name = "test"
+name = "{name}"
 checkpoint = "checkpoint"
 
 [source]
@@ -56,11 +56,20 @@ def access_line(host: str, number: int, *, minute: int = 0, status: int = 200) -
 
 
 def config_of(
-    place: Path, parse: str, more: str = "", source: str = "", sink: str = "", *, format: str = "parquet"
+    place: Path,
+    parse: str,
+    more: str = "",
+    source: str = "",
+    sink: str = "",
+    *,
+    format: str = "parquet",
+    name: str = "test",
 ) -> tuple[Config, Where]:
     """A configuration that differs only in what is given."""
     file = place / "pipeline.toml"
-    file.write_text(MINIMAL.format(parse=parse, more=more, source=source, sink=sink, format=format))
+    file.write_text(
+        MINIMAL.format(parse=parse, more=more, source=source, sink=sink, format=format, name=name)
+    )
     return read_config(file)
 
 

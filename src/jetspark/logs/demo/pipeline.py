@@ -40,7 +40,7 @@ stream = "LOGS"
 format = "{format}"
 
 [sink]
-format = "parquet"
+format = "{table_format}"
 path = "table"
 
 [dead_letters]
@@ -82,7 +82,14 @@ class Sample:
 class Pipeline:
     """The whole pipeline, with all of its files in one directory. Use it as a context manager."""
 
-    def __init__(self, place: Path, sources: Sequence[LogSource], *, format: str = "combined") -> None:
+    def __init__(
+        self,
+        place: Path,
+        sources: Sequence[LogSource],
+        *,
+        format: str = "combined",
+        table_format: str = "parquet",
+    ) -> None:
         self.place = place
         self.sources = sources
         self.table = place / "table"
@@ -92,7 +99,7 @@ class Pipeline:
         self.killed: list[float] = []
         place.mkdir(parents=True, exist_ok=True)
         self.server = Server(store_dir=place / "store")
-        self._format = format
+        self._formats = {"format": format, "table_format": table_format}
         self._began = time.monotonic()
         self._stack = ExitStack()
         # Lines that killed agents had shipped.
@@ -106,7 +113,7 @@ class Pipeline:
             js = stack.enter_context(blocking.connect(self.server.url)).jetstream(timeout=30)
             self._logs = js.create_stream(StreamConfig(name=_LOGS, subjects=["logs.>"]))
             self._letters = js.create_stream(StreamConfig(name=DEAD_LETTERS, subjects=["dead.>"]))
-            self.config.write_text(_CONFIG.format(url=self.server.url, format=self._format))
+            self.config.write_text(_CONFIG.format(url=self.server.url, **self._formats))
             self._began = time.monotonic()
             # Spark starts slowly; its first batch is what the hosts write meanwhile.
             self.job = self._start_job()

@@ -7,6 +7,7 @@ storage         small files on any file system of Spark
 target          subjects to publish to, each message stored once
 config          the configuration as types, and the base classes of formats, sources and sinks
 layout          partition columns, and their values as directory names
+attempts        the files of a batch before they belong to a table
 sources/        one file for each source, and their registry
 sinks/          one file for each sink, and their registry
 parse/          lines into rows

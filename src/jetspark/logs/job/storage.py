@@ -22,6 +22,10 @@ class Storage:
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
         self._files = self._path.getFileSystem(spark._jsc.hadoopConfiguration())
 
+    @property
+    def url(self) -> str:
+        return str(self._path)
+
     def names(self, pattern: str = "*") -> list[str]:
         return [str(found.getName()) for found in self._find(pattern)]
 

@@ -26,12 +26,16 @@ PARSE = 'format = "json"\ntime = "at"\nfields = { at = "string", app = "string",
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
-def settings(place: Path, more: str = "", by: str = '["date", "app"]') -> tuple[Config, Where]:
-    return config_of(place, PARSE, more, format="delta", sink=f"partition_by = {by}")
+def settings(
+    place: Path, more: str = "", by: str = '["date", "app"]', name: str = "test"
+) -> tuple[Config, Where]:
+    return config_of(place, PARSE, more, format="delta", sink=f"partition_by = {by}", name=name)
 
 
-def writer_of(session: SparkSession, place: Path, more: str = "", owner: str | None = None) -> SinkWriter:
-    config, where = settings(place, more)
+def writer_of(
+    session: SparkSession, place: Path, more: str = "", owner: str | None = None, name: str = "test"
+) -> SinkWriter:
+    config, where = settings(place, more, name=name)
     assert isinstance(config.sink, DeltaSink)
     writer = _DeltaWriter(config.sink, config, where)
     writer.prepare(session, owner)
@@ -105,8 +109,8 @@ def test_a_batch_is_added_once_and_compaction_changes_no_row(session: SparkSessi
     again.write(rows[1], 1, owner="one", since=NOW)
     again.write(rows[2], 2, owner="one", since=None)
     assert numbers_in(tmp_path) == list(range(24))
-    # Another checkpoint has numbers of its own.
-    writer_of(session, tmp_path, owner="two").write(rows[0], 0, owner="two", since=None)
+    # Another job has numbers of its own.
+    writer_of(session, tmp_path, name="other").write(rows[0], 0, owner="two", since=None)
     assert sorted(Counter(numbers_in(tmp_path)).values()) == [1] * 16 + [2] * 8
 
     table = DeltaTable(tmp_path / "table")

@@ -7,8 +7,8 @@ messages   `jetstream`: rows as JSON messages, each stored once
 console    `console`: the first rows of each batch, on standard output
 
 A new sink is one file with a subclass of `config.SinkSection` (keys and checks) and one of
-`config.SinkWriter` (batches), and one row here. Sinks import `config`, `layout`,
-`storage`, `target` and `toml_lines`, never each other.
+`config.SinkWriter` (batches), and one row here. Sinks import `attempts`, `config`,
+`layout`, `storage`, `target` and `toml_lines`, never each other.
 """
 
 from typing import Final

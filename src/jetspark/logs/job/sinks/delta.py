@@ -1,19 +1,20 @@
 """The sink `delta`: a Delta table. Spark's tasks write the files, delta-rs commits them.
 
-The tasks of a batch write Parquet files into a new directory, `data/<checkpoint>/<batch>-<random>`. No reader
-of the table sees them before the driver adds all of them to the table's log, in one commit. The commit also
-records the number of the batch under the id of the checkpoint (`txn`): delta-rs refuses a second commit of
-that number, and a repeated batch is skipped. So several jobs may write one table.
+The tasks of a batch write Parquet files (`attempts`). No reader of the table sees them before the driver adds
+all of them to the table's log, in one commit. The commit also records the number of the batch under the id of
+the checkpoint (`txn`), so that a repeated batch is skipped; delta-rs refuses a commit if another one recorded
+a batch of this checkpoint meanwhile. So several jobs may write one table. A second `txn` names the checkpoint
+of a job: with a new one, the job would write the same lines again.
 
 With `writer = "spark"`, Delta's own classes write, which Spark must then have. They record the same `txn`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -24,6 +25,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from jetspark.errors import Error
+from jetspark.logs.job.attempts import (
+    LEFT_OVER,
+    Attempt,
+    back_off,
+    batch_taken_error,
+    check_path,
+    other_checkpoint_error,
+    remove_empty_directories,
+    table_storage,
+)
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.layout import check_layout, divided, partition_values
 from jetspark.logs.job.storage import Storage, created_without
@@ -35,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaSink"]
 
+#: So often a commit is tried while other writers change the table.
+_ATTEMPTS: Final = 20
 #: Footers that are read at once: on an object store, each is a request or two.
 _READERS: Final = 8
 #: The characters of a string that statistics keep, as in Delta's own writer.
@@ -66,6 +79,7 @@ class DeltaSink(Section, SinkSection, frozen=True):
         return msgspec.structs.replace(self, path=resolve(self.path).removeprefix("file://"))
 
     def check(self, config: Config, where: Where) -> None:
+        check_path(self.path, where)
         check_layout(self.path, self.partition_by, config, where)
 
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
@@ -85,14 +99,18 @@ class DeltaSink(Section, SinkSection, frozen=True):
             with created_without(config.spark.umask):
                 # It changes no row, so a batch that is added meanwhile does not conflict.
                 merged = table.optimize.compact()
-                # Only files that the log has removed: those of a batch that is being written are not in it.
+                # Files that are not in the log may be of a batch that is being written, unless they are old.
                 deleted = table.vacuum(
-                    math.ceil(keep.total_seconds() / 3600), dry_run=False, enforce_retention_duration=False
+                    math.ceil(keep.total_seconds() / 3600),
+                    dry_run=False,
+                    enforce_retention_duration=False,
+                    full=keep >= LEFT_OVER,
                 )
                 table.create_checkpoint()
                 table.cleanup_metadata()
         except DeltaError as error:
             raise Error(f"cannot compact {self.path}: {error}", hint=_AGAIN) from error
+        remove_empty_directories(self.path, keep)
         return Compacted(merged["numFilesRemoved"], merged["numFilesAdded"], len(deleted))
 
 
@@ -103,45 +121,37 @@ class _DeltaWriter(SinkWriter):
 
     def __init__(self, sink: DeltaSink, config: Config, where: Where) -> None:
         self._sink = sink
+        self._config = config
         self._where = where
-        self._columns = config.written_columns
-        self._umask = config.spark.umask
         self._table: DeltaTable | None = None
 
     def prepare(self, spark: SparkSession, owner: str | None) -> None:
-        self._storage = Storage(spark, self._sink.path)
+        self._storage = table_storage(spark, self._sink.path)
         self._table = _load(self._sink, self._where)
         if self._table is None:
             if any(not name.startswith((".", "_")) and name != "data" for name in self._storage.names()):
                 raise self._error("contains files and is not a Delta table", "Name a new directory")
             return
-        by = self._table.metadata().partition_columns
-        if tuple(by) != self._sink.partition_by:
-            raise self._error(f"was created with partition_by = {json.dumps(list(by))}")
+        self._check(self._table, owner)
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         """Write a batch. Raises `UsageError` if a column has another type than in the table."""
-        made = divided(rows, self._columns, self._sink.partition_by)
-        with created_without(self._umask):
+        made = divided(rows, self._config.written_columns, self._sink.partition_by)
+        with created_without(self._config.spark.umask):
             table = self._evolved(made.schema)
-        done = table.transaction_version(owner)
-        if done is not None and done >= batch:
+        self._check(table, owner)
+        if _has(table, owner, batch):
+            if since is None:
+                raise batch_taken_error(self._where, self._sink.path, batch)
             rows.write.format("noop").mode("overwrite").save()  # The job counts the lines on their way.
             return
-        attempts = f"data/{owner}"
-        attempt = f"{batch}-{uuid.uuid4().hex[:12]}"
-        (
-            made.write.mode("error")
-            .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-            .partitionBy(*self._sink.partition_by)
-            .parquet(f"{self._sink.path}/{attempts}/{attempt}")
-        )
-        with created_without(self._umask):
-            self._commit(table, f"{attempts}/{attempt}", owner, batch)
-        if since is not None:  # No other attempt at this batch can be committed now.
-            for name in self._storage.names(f"{attempts}/{batch}-*"):
-                if name != attempt:
-                    self._storage.delete(f"{attempts}/{name}")
+        attempt = Attempt(self._storage, owner, batch)
+        attempt.write(made, self._sink.partition_by)
+        with created_without(self._config.spark.umask):
+            if actions := _added(self._sink, attempt.directory):
+                self._commit(actions, made.schema, owner, batch)
+        if since is not None:
+            attempt.delete_others()
 
     def _evolved(self, wanted: StructType) -> DeltaTable:
         """The newest version of the table, with all columns: it is created, or gets the new ones."""
@@ -167,17 +177,41 @@ class _DeltaWriter(SinkWriter):
             table.update_incremental()
         return table
 
-    def _commit(self, table: DeltaTable, directory: str, owner: str, batch: int) -> None:
+    def _commit(self, actions: list[Any], schema: StructType, owner: str, batch: int) -> None:
         from deltalake import CommitProperties, Transaction  # noqa: PLC0415 - an extra
+        from deltalake.exceptions import CommitFailedError  # noqa: PLC0415
 
-        if actions := _added(self._sink, directory):
-            table.create_write_transaction(
-                actions,
-                "append",
-                table.schema(),
-                partition_by=list(self._sink.partition_by),
-                commit_properties=CommitProperties(app_transactions=[Transaction(owner, batch)]),
-            )
+        batches = [Transaction(owner, batch), Transaction(self._job, _fingerprint(owner))]
+        for last in back_off(_ATTEMPTS):
+            try:
+                table = self._evolved(schema)
+                self._check(table, owner)
+                if _has(table, owner, batch):
+                    raise batch_taken_error(self._where, self._sink.path, batch)
+                table.create_write_transaction(
+                    actions,
+                    "append",
+                    table.schema(),
+                    partition_by=list(self._sink.partition_by),
+                    commit_properties=CommitProperties(app_transactions=batches),
+                )
+            except CommitFailedError:
+                if last:
+                    raise
+            else:
+                return
+
+    @property
+    def _job(self) -> str:
+        return f"jetspark/{self._config.name}"
+
+    def _check(self, table: DeltaTable, owner: str | None) -> None:
+        by = table.metadata().partition_columns
+        if tuple(by) != self._sink.partition_by:
+            raise self._error(f"was created with partition_by = {json.dumps(list(by))}")
+        theirs = table.transaction_version(self._job)
+        if theirs is not None and (owner is None or theirs != _fingerprint(owner)):
+            raise other_checkpoint_error(self._where, self._sink.path, self._config.name)
 
     def _error(self, what: str, hint: str | None = None) -> Exception:
         return self._where.error("sink.path", f"{self._sink.path} {what}", hint)
@@ -224,6 +258,16 @@ def _load(sink: DeltaSink, where: Where) -> DeltaTable | None:
         raise where.error("sink.path", f"cannot open {sink.path}: {error}") from error
 
 
+def _has(table: DeltaTable, owner: str, batch: int) -> bool:
+    done = table.transaction_version(owner)
+    return done is not None and done >= batch
+
+
+def _fingerprint(owner: str) -> int:
+    """The id of a checkpoint as the number that a `txn` can hold."""
+    return int.from_bytes(hashlib.sha256(owner.encode()).digest()[:8]) >> 1
+
+
 def _nullable(schema: StructType) -> str:
     """Spark's schema as JSON, which is Delta's. A column may be absent from earlier or later files."""
     return StructType.fromJson(
@@ -245,7 +289,9 @@ def _added(sink: DeltaSink, directory: str) -> list[Any]:
     names = [
         (file.path, file.size)
         for file in files.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
-        if file.base_name.endswith(".parquet") and not file.base_name.startswith((".", "_"))
+        if file.base_name.endswith(".parquet")
+        # A task that Spark has given up may still write to `_temporary`.
+        and not any(part.startswith((".", "_")) for part in file.path.removeprefix(directory).split("/"))
     ]
 
     def add(name: str, size: int) -> AddAction | None:

@@ -1,9 +1,10 @@
 """The sink `iceberg`: an Iceberg table. Spark's tasks write the files, pyiceberg commits them.
 
-The tasks of a batch write Parquet files into a new directory, `data/<checkpoint>/<batch>-<random>`. No reader
-of the table sees them before the driver commits a snapshot with all of them. The same commit sets the table
-property `jetspark.batch.<checkpoint>` to the number of the batch, so that a repeated batch is skipped, even
-after its snapshot has expired. So several jobs may write one table.
+The tasks of a batch write Parquet files (`attempts`). No reader of the table sees them before the driver
+commits a snapshot with all of them. The same commit sets the table property `jetspark.batch.<checkpoint>` to
+the number of the batch, so that a repeated batch is skipped, even after its snapshot has expired. So several
+jobs may write one table. The property `jetspark.checkpoint.<job>` names the checkpoint of a job: with a new
+one, the job would write the same lines again.
 
 Without `catalog`, a table in a local directory has a catalog of its own there, in SQLite. The file
 `metadata/version-hint.text` then names the newest version, for readers that get only the directory.
@@ -14,19 +15,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jetspark.errors import Error
+from jetspark.logs.job.attempts import (
+    LEFT_OVER,
+    Attempt,
+    back_off,
+    batch_taken_error,
+    check_path,
+    other_checkpoint_error,
+    remove_empty_directories,
+    table_storage,
+)
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.layout import check_layout, divided
 from jetspark.logs.job.storage import Storage, created_without
@@ -45,6 +55,8 @@ _ATTEMPTS: Final = 20
 #: The bytes of a large file; files of half of it and more are not merged.
 _LARGE: Final = 128 * 1024 * 1024
 _AGAIN: Final = "No row is lost: run it again"
+#: Seconds that a process waits for the one that writes to the catalog of a local table.
+_PATIENCE: Final = 60
 _INSTALL: Final = "Install it with `pip install 'jetspark[iceberg]'`"
 #: The metadata of old versions is removed: each batch writes a file of it.
 _PROPERTIES: Final = {
@@ -76,6 +88,7 @@ class IcebergSink(Section, SinkSection, frozen=True):
         return msgspec.structs.replace(self, path=resolve(self.path).removeprefix("file://"))
 
     def check(self, config: Config, where: Where) -> None:
+        check_path(self.path, where)
         check_layout(self.path, self.partition_by, config, where)
         if "://" in self.path and not self.catalog:
             raise where.error("sink.catalog", "is missing: only a local table can have its own catalog")
@@ -96,7 +109,7 @@ class IcebergSink(Section, SinkSection, frozen=True):
 
         try:
             with created_without(config.spark.umask):
-                table = _load(self, config, where)
+                table = _load(self, config)
                 if table is None:
                     raise where.error("sink.path", f"{self.path} is not an Iceberg table yet")
                 merged = written = 0
@@ -105,8 +118,11 @@ class IcebergSink(Section, SinkSection, frozen=True):
                     merged, written = merged + len(files), written + 1
                 deleted = _expire(table, datetime.now(UTC) - keep)
                 _note_version(self, table)
+                if keep >= LEFT_OVER:
+                    deleted += _delete_left_over(table, datetime.now(UTC) - keep)
         except (CommitFailedException, ValidationException) as error:
             raise Error(f"cannot compact {self.path}: {error}", hint=_AGAIN) from error
+        remove_empty_directories(self.path, keep)
         return Compacted(merged, written, deleted)
 
 
@@ -122,74 +138,66 @@ class _IcebergWriter(SinkWriter):
         self._table: Table | None = None
 
     def prepare(self, spark: SparkSession, owner: str | None) -> None:
-        self._storage = Storage(spark, self._sink.path)
+        self._storage = table_storage(spark, self._sink.path)
         others = [name for name in self._storage.names() if not name.startswith((".", "_"))]
         with created_without(self._config.spark.umask):
-            self._table = _load(self._sink, self._config, self._where)
-        if self._table is None:
-            if set(others) - {"data", "metadata", "catalog.db"}:
-                raise self._error("contains files and is not an Iceberg table", "Name a new directory")
-            return
-        by = tuple(field.name for field in self._table.spec().fields)
-        if by != self._sink.partition_by:
-            raise self._error(f"was created with partition_by = {json.dumps(by)}")
+            self._table = _load(self._sink, self._config)
+            if self._table is None:
+                if set(others) - {"data", "metadata", "catalog.db"}:
+                    raise self._error("contains files and is not an Iceberg table", "Name a new directory")
+                return
+            self._check(self._table, owner)
+            _note_version(self._sink, self._table)  # A killed job may not have come to it.
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         """Write a batch. Raises `UsageError` if a column has another type than in the table."""
         if self._table is not None:
             self._table.refresh()
+            self._check(self._table, owner)
             if _has(self._table, owner, batch):
+                if since is None:
+                    raise batch_taken_error(self._where, self._sink.path, batch)
                 rows.write.format("noop").mode("overwrite").save()  # The job counts the lines on their way.
                 return
-        attempts = f"data/{owner}"
-        attempt = f"{batch}-{uuid.uuid4().hex[:12]}"
-        self._write_files(rows, f"{attempts}/{attempt}")
+        attempt = Attempt(self._storage, owner, batch)
+        self._write_files(rows, attempt)
         depth = "/*" * len(self._sink.partition_by)
-        files = self._storage.paths(f"{attempts}/{attempt}{depth}/part-*.parquet")
+        files = self._storage.paths(f"{attempt.directory}{depth}/part-*.parquet")
         with created_without(self._config.spark.umask):
             if not self._sink.partition_by:  # Spark writes a file even if there is no row.
                 files = [file for file in files if _footer(self._sink, file).num_rows]
             if files:
                 self._commit(files, owner, batch)
-        if since is not None:  # No other attempt at this batch can be committed now.
-            for name in self._storage.names(f"{attempts}/{batch}-*"):
-                if name != attempt:
-                    self._storage.delete(f"{attempts}/{name}")
+        if since is not None:
+            attempt.delete_others()
 
-    def _write_files(self, rows: DataFrame, directory: str) -> None:
+    def _write_files(self, rows: DataFrame, attempt: Attempt) -> None:
         by = self._sink.partition_by
         made = divided(rows, self._config.written_columns, by)
         # Iceberg wants partition columns in files, and Spark leaves them out: copies name the directories.
-        (
-            made.withColumns({f"_{name}": F.col(name) for name in by})
-            .write.mode("error")
-            .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-            .partitionBy(*(f"_{name}" for name in by))
-            .parquet(f"{self._sink.path}/{directory}")
-        )
+        copies = {f"_{name}": F.col(name) for name in by}
+        attempt.write(made.withColumns(copies) if by else made, tuple(copies))
 
     def _commit(self, files: list[str], owner: str, batch: int) -> None:
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415 - an extra
 
-        table = self._evolved(_schema(_footer(self._sink, files[0])))
-        for attempt in range(_ATTEMPTS):
-            if _has(table, owner, batch):
-                raise RuntimeError(f"another job has written batch {batch} of this checkpoint")
+        schema = _schema(_footer(self._sink, files[0]))
+        batches = {_batch_property(owner): str(batch), _checkpoint_property(self._config): owner}
+        summary = {"jetspark.checkpoint": owner, "jetspark.batch": str(batch)}
+        for last in back_off(_ATTEMPTS):
             try:
+                table = self._evolved(schema)
+                self._check(table, owner)
+                if _has(table, owner, batch):
+                    raise batch_taken_error(self._where, self._sink.path, batch)
                 with _at_once(table).transaction() as changes:
-                    changes.set_properties({_property(owner): str(batch)})
-                    changes.add_files(
-                        files,
-                        snapshot_properties={"jetspark.checkpoint": owner, "jetspark.batch": str(batch)},
-                        check_duplicate_files=False,
-                    )
-                break
+                    changes.set_properties(batches)
+                    changes.add_files(files, snapshot_properties=summary, check_duplicate_files=False)
             except CommitFailedException:
-                if attempt == _ATTEMPTS - 1:
+                if last:
                     raise
-                time.sleep(random.uniform(0.01, 0.1) * (attempt + 1))
-                table.refresh()
-        _note_version(self._sink, table)
+            else:
+                return _note_version(self._sink, table)
 
     def _evolved(self, schema: pyarrow.Schema) -> Table:
         """The newest version of the table, with all columns: it is created, or gets the new ones."""
@@ -220,6 +228,13 @@ class _IcebergWriter(SinkWriter):
                 spec.add_identity(column)
         return catalog.load_table(name)
 
+    def _check(self, table: Table, owner: str | None) -> None:
+        by = tuple(field.name for field in table.spec().fields)
+        if by != self._sink.partition_by:
+            raise self._error(f"was created with partition_by = {json.dumps(by)}")
+        if table.properties.get(_checkpoint_property(self._config), owner) != owner:
+            raise other_checkpoint_error(self._where, self._sink.path, self._config.name)
+
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         from pyiceberg.exceptions import ResolveError, ValidationError  # noqa: PLC0415 - an extra
@@ -249,11 +264,13 @@ def _catalog(sink: IcebergSink) -> Catalog:
     given = dict(sink.catalog)
     if not given:
         os.makedirs(sink.path, exist_ok=True)
-        given = {"type": "sql", "uri": f"sqlite:///{sink.path}/catalog.db", "warehouse": sink.path}
+        # As a URI, because a path may contain `?`.
+        uri = f"sqlite:///file:{quote(sink.path)}/catalog.db?uri=true&timeout={_PATIENCE}"
+        given = {"type": "sql", "uri": uri, "warehouse": sink.path}
     return load_catalog(given.pop("name", "jetspark"), **given)
 
 
-def _load(sink: IcebergSink, config: Config, where: Where) -> Table | None:
+def _load(sink: IcebergSink, config: Config) -> Table | None:
     from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415 - an extra
 
     if not sink.catalog and not os.path.exists(f"{sink.path}/catalog.db"):
@@ -264,12 +281,16 @@ def _load(sink: IcebergSink, config: Config, where: Where) -> Table | None:
         return None
 
 
-def _property(owner: str) -> str:
+def _batch_property(owner: str) -> str:
     return f"jetspark.batch.{owner}"
 
 
+def _checkpoint_property(config: Config) -> str:
+    return f"jetspark.checkpoint.{config.name}"
+
+
 def _has(table: Table, owner: str, batch: int) -> bool:
-    return int(table.properties.get(_property(owner), -1)) >= batch
+    return int(table.properties.get(_batch_property(owner), -1)) >= batch
 
 
 def _at_once(table: Table) -> Table:
@@ -284,9 +305,15 @@ def _note_version(sink: IcebergSink, table: Table) -> None:
     if sink.catalog:
         return
     hint = f"{sink.path}/metadata/version-hint.text"
-    with open(f"{hint}.new", "w", encoding="utf-8") as file:
-        file.write(os.path.basename(table.metadata_location).removesuffix(".metadata.json"))
-    os.replace(f"{hint}.new", hint)
+    noted = None
+    # The job and a compaction may note their versions at the same time: the last one looks again.
+    while (version := table.metadata_location) != noted:
+        new = f"{hint}.{uuid.uuid4().hex}"
+        with open(new, "w", encoding="utf-8") as file:
+            file.write(os.path.basename(version).removesuffix(".metadata.json"))
+        os.replace(new, hint)
+        noted = version
+        table.refresh()
 
 
 # --- files
@@ -335,15 +362,16 @@ def _small_files(table: Table) -> Iterable[Sequence[FileScanTask]]:
 
 def _merge(table: Table, files: Sequence[FileScanTask]) -> None:
     """Replace files with one that has their rows. A batch that is added meanwhile does not conflict."""
+    path = f"{table.location()}/data/compacted/{uuid.uuid4().hex}.parquet"
+    _write_merged(table, files, path)
+    _replace(table, files, path)
+
+
+def _write_merged(table: Table, files: Sequence[FileScanTask], path: str) -> None:
     import pyarrow.parquet  # noqa: PLC0415 - takes long
     from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415 - an extra
-    from pyiceberg.io.pyarrow import (  # noqa: PLC0415
-        ArrowScan,
-        parquet_file_to_data_file,
-        schema_to_pyarrow,
-    )
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow  # noqa: PLC0415
 
-    path = f"{table.location()}/data/compacted/{uuid.uuid4().hex}.parquet"
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_record_batches(files)
     with (
@@ -352,26 +380,69 @@ def _merge(table: Table, files: Sequence[FileScanTask]) -> None:
     ):
         for batch in rows:
             file.write_table(pyarrow.Table.from_batches([batch]).cast(schema))
-    with (
-        table.transaction() as changes,
-        changes.update_snapshot(snapshot_properties={"jetspark.compacted": "true"}).overwrite() as change,
-    ):
-        for task in files:
-            change.delete_data_file(task.file)
-        change.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
+
+
+def _replace(table: Table, files: Sequence[FileScanTask], path: str) -> None:
+    from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415 - an extra
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file  # noqa: PLC0415
+
+    for last in back_off(_ATTEMPTS):
+        try:
+            with (
+                table.transaction() as changes,
+                changes.update_snapshot(
+                    snapshot_properties={"jetspark.compacted": "true"}
+                ).overwrite() as change,
+            ):
+                for task in files:
+                    change.delete_data_file(task.file)
+                change.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
+        except CommitFailedException:
+            if last:
+                raise
+            table.refresh()
+        else:
+            return
 
 
 def _expire(table: Table, before: datetime) -> int:
     """Expire snapshots, and delete the files that no other snapshot has. Returns the number of data files."""
-    table.refresh()
-    old_data, old_metadata = _referenced(table)
-    table.maintenance.expire_snapshots().older_than(before).commit()
+    from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415 - an extra
+
+    for last in back_off(_ATTEMPTS):
+        table.refresh()
+        old_data, old_metadata = _referenced(table)
+        try:
+            table.maintenance.expire_snapshots().older_than(before).commit()
+        except CommitFailedException:
+            if last:
+                raise
+        else:
+            break
     table.refresh()
     data, metadata = _referenced(table)
     for path in (old_data | old_metadata) - (data | metadata):
         with contextlib.suppress(FileNotFoundError):
             table.io.delete(path)
     return len(old_data - data)
+
+
+def _delete_left_over(table: Table, before: datetime) -> int:
+    """Delete old data files that no snapshot has: of a killed job or compaction. Returns their number."""
+    from pyarrow import fs  # noqa: PLC0415 - takes long
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415 - an extra
+
+    if not isinstance(table.io, PyArrowFileIO):
+        return 0
+    scheme, host, path = table.io.parse_location(f"{table.location()}/data")
+    files = table.io.fs_by_scheme(scheme, host)
+    found = files.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+    old = {file.path for file in found if file.is_file and file.mtime < before}
+    table.refresh()
+    left = old - {table.io.parse_location(file)[2] for file in _referenced(table)[0]}
+    for each in left:
+        files.delete_file(each)
+    return len(left)
 
 
 def _referenced(table: Table) -> tuple[set[str], set[str]]:
