@@ -64,7 +64,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("demo",),
     ),
     "jetspark.logs.job": (
-        ("patterns", "grok", "errors", "storage"),
+        ("patterns", "grok", "errors", "storage", "jars"),
         ("target",),
         ("config",),
         ("layout", "attempts"),

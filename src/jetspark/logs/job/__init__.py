@@ -4,6 +4,7 @@ patterns        regular expressions for Java, of the formats and of the user
 grok            patterns by name
 errors          Spark's errors in one line
 storage         small files on any file system of Spark
+jars            classes that Spark may lack
 target          subjects to publish to, each message stored once
 config          the configuration as types, and the base classes of formats, sources and sinks
 layout          partition columns, and their values as directory names

@@ -22,6 +22,7 @@ from jetspark.logs.job.storage import Storage
 from jetspark.logs.toml_lines import Where
 
 __all__ = [
+    "COMMIT_ATTEMPTS",
     "LEFT_OVER",
     "Attempt",
     "back_off",
@@ -32,6 +33,8 @@ __all__ = [
     "table_storage",
 ]
 
+#: So often a commit is tried while other writers change the table.
+COMMIT_ATTEMPTS: Final = 20
 #: No batch takes so long: an older file that is in no version of the table was left over by a killed process.
 LEFT_OVER: Final = timedelta(days=1)
 _OPTIONS: Final = {
@@ -44,8 +47,8 @@ _OPTIONS: Final = {
 
 def check_path(path: str, where: Where) -> None:
     """Check the location of a table. Raises `UsageError`."""
-    if set(path) & set("%\\"):
-        raise where.error("sink.path", f"{path!r} contains % or \\, which readers of tables decode")
+    if set(path) & set("%?\\"):
+        raise where.error("sink.path", f"{path!r} contains %, ? or \\, which have a meaning in URLs")
 
 
 def table_storage(spark: SparkSession, path: str) -> Storage:

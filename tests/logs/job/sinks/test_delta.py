@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow
 import pyarrow.parquet
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import Config, SinkWriter
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.sinks.delta import DeltaSink, _DeltaWriter, _statistics
+from jetspark.logs.job.sinks.delta import DeltaSink, _added, _DeltaWriter, _load, _statistics
 from jetspark.logs.toml_lines import Where
 from tests.logs.job.support import Pipes, access_line, config_of, messages_of
 
@@ -89,6 +95,102 @@ def test_statistics_of_a_file_come_from_its_footer(tmp_path: Path) -> None:
     }
 
 
+def committer(place: Path, name: str = "test") -> Callable[[range, int], None]:
+    """Commits the files of a batch, as if Spark had written them."""
+    config, where = settings(place, by="[]", name=name)
+    sink = config.sink
+    assert isinstance(sink, DeltaSink)
+    writer = _DeltaWriter(sink, config, where)
+    writer._table = _load(sink, where)
+
+    def commit(numbers: range, batch: int) -> None:
+        directory = f"data/{name}/{batch}-{secrets.token_hex(4)}"
+        (place / "table" / directory).mkdir(parents=True)
+        rows = pyarrow.table({"n": list(numbers)})
+        pyarrow.parquet.write_table(rows, place / "table" / directory / "part-0.parquet")
+        writer._commit(_added(sink, directory), StructType().add("n", "long"), name, batch)
+
+    return commit
+
+
+def test_files_of_tasks_that_spark_gave_up_are_not_added(tmp_path: Path) -> None:
+    config, _ = settings(tmp_path, by="[]")
+    assert isinstance(config.sink, DeltaSink)
+    directory = tmp_path / "table/data/one/0-a"
+    rows = pyarrow.table({"n": [1]})
+    for name in ("part-0.parquet", "_temporary/0/part-1.parquet", ".part-0.parquet"):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(rows, directory / name)
+    pyarrow.parquet.write_table(rows.slice(1), directory / "part-2.parquet")
+    assert [each.path for each in _added(config.sink, "data/one/0-a")] == ["data/one/0-a/part-0.parquet"]
+
+
+def test_a_commit_that_meets_another_one_is_repeated_unless_that_was_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, other = committer(tmp_path), committer(tmp_path, "other")
+    commit(range(2), 0)
+    other(range(2, 4), 0)
+    check, meanwhile = _DeltaWriter._check, list[Callable[[], object]]()
+
+    def overtaken(self: _DeltaWriter, table: DeltaTable, owner: str | None) -> None:
+        check(self, table, owner)
+        if meanwhile:
+            meanwhile.pop()()
+
+    monkeypatch.setattr(_DeltaWriter, "_check", overtaken)
+    config, where = settings(tmp_path, by="[]")
+    more = Field("more", PrimitiveType("long"))
+    meanwhile.append(lambda: DeltaTable(tmp_path / "table").alter.add_columns(more))
+    commit(range(4, 6), 1)
+    meanwhile.append(lambda: config.sink.compact(config, where, timedelta(0)))
+    commit(range(6, 8), 2)
+    meanwhile.append(lambda: other(range(8, 10), 1))
+    commit(range(10, 12), 3)
+    assert numbers_in(tmp_path) == list(range(12))
+    twin = committer(tmp_path)
+    meanwhile.append(lambda: twin(range(12, 14), 4))
+    with pytest.raises(UsageError, match=r"checkpoint: .*/table has a batch 4 of this checkpoint"):
+        commit(range(12, 14), 4)
+    assert numbers_in(tmp_path) == list(range(14))
+
+
+def test_the_name_of_a_directory_may_contain_what_urls_may_not(tmp_path: Path) -> None:
+    place = tmp_path / "a b#[1] {é}"
+    place.mkdir()
+    committer(place)(range(2), 0)
+    committer(place)(range(2, 4), 1)
+    config, where = settings(place, by="[]")
+    assert config.sink.compact(config, where, timedelta(0)) == (2, 1, 2)
+    assert numbers_in(place) == list(range(4))
+    assert sorted(each.name for each in tmp_path.iterdir()) == [place.name]
+
+
+def test_compaction_deletes_what_killed_processes_left_over_when_it_is_old(tmp_path: Path) -> None:
+    committer(tmp_path)(range(2), 0)
+    (kept,) = (tmp_path / "table").rglob("part-0.parquet")
+    old, new = (kept.with_name(f"{name}.parquet") for name in ("old", "new"))
+    for file in (old, new):
+        shutil.copy(kept, file)
+    for file in (kept, old):
+        os.utime(file, (0, 0))
+    config, where = settings(tmp_path, by="[]")
+    assert config.sink.compact(config, where, timedelta(hours=1)) == (0, 0, 0)
+    assert config.sink.compact(config, where, timedelta(days=1)) == (0, 0, 1)
+    assert [each.exists() for each in (kept, old, new)] == [True, False, True]
+
+
+def test_a_spark_without_the_jar_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    config, where = config_of(tmp_path, PARSE, format="delta", sink='writer = "spark"')
+    writer = config.sink.open(config, where, cast(Any, None))
+    with pytest.raises(
+        UsageError,
+        match=r"sink\.writer: this Spark does not have the class org\.apache\.spark\.sql\.delta\.",
+    ) as refused:
+        writer.prepare(session, None)
+    assert "io.delta:delta-spark" in str(refused.value.hint)
+
+
 def test_a_batch_is_added_once_and_compaction_changes_no_row(session: SparkSession, tmp_path: Path) -> None:
     rows = [rows_of(session, tmp_path, range(8 * batch, 8 * batch + 8)) for batch in range(3)]
     writer = writer_of(session, tmp_path)
@@ -112,6 +214,16 @@ def test_a_batch_is_added_once_and_compaction_changes_no_row(session: SparkSessi
     # Another job has numbers of its own.
     writer_of(session, tmp_path, name="other").write(rows[0], 0, owner="two", since=None)
     assert sorted(Counter(numbers_in(tmp_path)).values()) == [1] * 16 + [2] * 8
+
+    with pytest.raises(
+        UsageError, match=r"checkpoint: .*/table has a batch 2 of this checkpoint: it is older"
+    ):
+        again.write(rows[2], 2, owner="one", since=None)
+    with pytest.raises(
+        UsageError, match=r"sink\.path: .*/table has rows of job test with another checkpoint"
+    ):
+        writer_of(session, tmp_path)
+    assert list((tmp_path / "table").rglob("*.crc")) == []
 
     table = DeltaTable(tmp_path / "table")
     logs = table.to_pyarrow_dataset()

@@ -6,9 +6,12 @@ Most of it needs no Spark: the files of a batch are written by pyarrow.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import duckdb
 import pyarrow
@@ -20,7 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.sinks.iceberg import IcebergSink, _IcebergWriter, _load
+from jetspark.logs.job.sinks.iceberg import IcebergSink, compaction
+from jetspark.logs.job.sinks.iceberg.table import load_table
+from jetspark.logs.job.sinks.iceberg.writer import IcebergWriter
 from jetspark.logs.toml_lines import Where
 from tests.cli.conftest import cli, no_settings
 from tests.cli.support import Cli
@@ -37,11 +42,11 @@ def settings(place: Path, by: str = '["date", "app"]', name: str = "test") -> tu
     return config_of(place, PARSE, format="iceberg", sink=f"{more}partition_by = {by}", name=name)
 
 
-def writer_of(place: Path, name: str = "test") -> _IcebergWriter:
+def writer_of(place: Path, name: str = "test") -> IcebergWriter:
     config, where = settings(place, name=name)
     assert isinstance(config.sink, IcebergSink)
-    writer = _IcebergWriter(config.sink, config, where)
-    writer._table = _load(config.sink, config)
+    writer = IcebergWriter(config.sink, config, where)
+    writer._table = load_table(config.sink, config)
     return writer
 
 
@@ -103,16 +108,16 @@ def test_a_commit_that_meets_another_one_is_repeated_unless_that_was_its_batch(
         files_of(tmp_path, range(4, 8)),
         files_of(tmp_path, range(8, 12)),
     )
-    evolved, done = _IcebergWriter._evolved, list[bool]()
+    evolved, done = IcebergWriter._evolved, list[bool]()
 
-    def overtaken(self: _IcebergWriter, schema: pyarrow.Schema) -> Table:
+    def overtaken(self: IcebergWriter, schema: pyarrow.Schema) -> Table:
         table = evolved(self, schema)
         if self is writer and not done:
             done.append(True)
             other._commit(theirs, owner, batch)
         return table
 
-    monkeypatch.setattr(_IcebergWriter, "_evolved", overtaken)
+    monkeypatch.setattr(IcebergWriter, "_evolved", overtaken)
     if owner == "one":
         with pytest.raises(UsageError, match="has a batch 1 of this checkpoint"):
             writer._commit(files, "one", 1)
@@ -147,6 +152,66 @@ def test_compaction_merges_the_files_of_a_partition_and_forgets_no_batch(tmp_pat
     assert duckdb.sql(query).fetchall() == [("web", 8, NOW), (None, 8, NOW + timedelta(seconds=1))]
     bounds = [task.file.lower_bounds for task in table_of(tmp_path).scan("n < 1").plan_files()]
     assert len(bounds) == 1  # By statistics.
+
+
+def test_a_batch_may_be_added_while_files_are_merged_and_two_compactions_merge_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = writer_of(tmp_path)
+    for batch in range(2):
+        writer._commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
+    config, where = settings(tmp_path)
+    write_merged, meanwhile = compaction._write_merged, list[Callable[[], object]]()
+
+    def interrupted(*args: Any) -> None:
+        write_merged(*args)
+        if meanwhile:
+            meanwhile.pop()()
+
+    monkeypatch.setattr(compaction, "_write_merged", interrupted)
+    meanwhile.append(lambda: writer._commit(files_of(tmp_path, range(8, 12)), "one", 2))
+    assert config.sink.compact(config, where, timedelta(days=2)) == (4, 2, 0)
+    assert numbers_in(tmp_path) == list(range(12))
+    meanwhile.append(lambda: config.sink.compact(config, where, timedelta(days=2)))
+    assert config.sink.compact(config, where, timedelta(days=2)) == (0, 0, 0)
+    assert numbers_in(tmp_path) == list(range(12))
+
+
+def test_compaction_deletes_what_killed_processes_left_over_when_it_is_old(tmp_path: Path) -> None:
+    writer = writer_of(tmp_path)
+    (kept, _), (new, old) = files_of(tmp_path, range(2)), files_of(tmp_path, range(2, 4))
+    writer._commit([kept], "one", 0)
+    (tmp_path / "table/data/one/empty").mkdir()
+    for file in (kept, old, tmp_path / "table/data/one/empty"):
+        os.utime(file, (0, 0))
+    config, where = settings(tmp_path)
+    assert config.sink.compact(config, where, timedelta(hours=1)) == (0, 0, 0)
+    assert config.sink.compact(config, where, timedelta(days=1)) == (0, 0, 1)
+    assert [os.path.exists(each) for each in (kept, new, old)] == [True, True, False]
+    assert not (tmp_path / "table/data/one/empty").exists()
+
+
+def test_the_name_of_a_directory_may_contain_what_urls_may_not(tmp_path: Path) -> None:
+    place = tmp_path / "a b#[1] {é}"
+    place.mkdir()
+    writer = writer_of(place)
+    writer._commit(files_of(place, range(4)), "one", 0)
+    writer_of(place)._commit(files_of(place, range(4, 8)), "one", 1)
+    config, where = settings(place)
+    assert config.sink.compact(config, where, timedelta(0)) == (4, 2, 4)
+    assert numbers_in(place) == list(range(8))
+    assert sorted(each.name for each in tmp_path.iterdir()) == [place.name]
+    other = tmp_path / "100%41"
+    other.mkdir()
+    with pytest.raises(UsageError, match=r"sink\.path: '.*/100%41/table' contains %, "):
+        settings(other)
+
+
+def test_two_jobs_may_create_the_table_at_once(tmp_path: Path) -> None:
+    one, two = writer_of(tmp_path), writer_of(tmp_path, "other")
+    one._commit(files_of(tmp_path, range(4)), "one", 0)
+    two._commit(files_of(tmp_path, range(4, 8)), "two", 0)
+    assert numbers_in(tmp_path) == list(range(8))
 
 
 def test_columns_may_be_added_and_left_out_but_not_change_their_type(tmp_path: Path) -> None:
@@ -208,7 +273,7 @@ def test_spark_writes_the_files_and_a_lost_attempt_is_removed(
 ) -> None:
     config, where = settings(tmp_path)
     assert isinstance(config.sink, IcebergSink)
-    writer = _IcebergWriter(config.sink, config, where)
+    writer = IcebergWriter(config.sink, config, where)
     writer.prepare(session, None)
     writer.write(rows_of(session, tmp_path, range(8)), 0, owner="one", since=None)
     with monkeypatch.context() as patch:
@@ -216,20 +281,33 @@ def test_spark_writes_the_files_and_a_lost_attempt_is_removed(
         def killed(*args: object) -> None:
             raise InterruptedError
 
-        patch.setattr(_IcebergWriter, "_commit", killed)
+        patch.setattr(IcebergWriter, "_commit", killed)
         with pytest.raises(InterruptedError):
             writer.write(rows_of(session, tmp_path, range(8, 16)), 1, owner="one", since=None)
     left = list((tmp_path / "table/data/one").glob("1-*"))
     assert [any(each.rglob("*.parquet")) for each in left] == [True]
     assert numbers_in(tmp_path) == list(range(8))
-    writer = _IcebergWriter(config.sink, config, where)
+    writer = IcebergWriter(config.sink, config, where)
+    hint = tmp_path / "table/metadata/version-hint.text"
+    newest = hint.read_text()
+    hint.write_text("older")  # The job was killed after its commit.
     writer.prepare(session, "one")
+    assert hint.read_text() == newest
     for batch in (0, 1, 1):
         writer.write(
             rows_of(session, tmp_path, range(8 * batch, 8 * batch + 8)), batch, owner="one", since=NOW
         )
     assert numbers_in(tmp_path) == list(range(16))
     assert not left[0].exists()
+    assert list((tmp_path / "table").rglob("*.crc")) == []
+    with pytest.raises(
+        UsageError, match=r"checkpoint: .*/table has a batch 1 of this checkpoint: it is older"
+    ):
+        writer.write(rows_of(session, tmp_path, range(8)), 1, owner="one", since=None)
+    with pytest.raises(
+        UsageError, match=r"sink\.path: .*/table has rows of job test with another checkpoint"
+    ):
+        IcebergWriter(config.sink, config, where).prepare(session, None)
     found = table_of(tmp_path).scan("date = '2026-01-30'").to_arrow()
     assert {(app or "")[:4]: count for app, count in Counter(found["app"].to_pylist()).items()} == {
         "web": 4,
@@ -238,7 +316,20 @@ def test_spark_writes_the_files_and_a_lost_attempt_is_removed(
     config, where = settings(tmp_path, by="[]")
     assert isinstance(config.sink, IcebergSink)
     with pytest.raises(UsageError, match=r'was created with partition_by = \["date", "app"\]'):
-        _IcebergWriter(config.sink, config, where).prepare(session, "one")
+        IcebergWriter(config.sink, config, where).prepare(session, "one")
+
+
+def test_a_spark_without_the_jar_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    config, where = config_of(tmp_path, PARSE, format="iceberg", sink='writer = "spark"\ntable = "lake.a.b"')
+    writer = config.sink.open(config, where, cast(Any, None))
+    with pytest.raises(
+        UsageError,
+        match=r"sink\.writer: this Spark does not have the class org\.apache\.iceberg\.spark\.SparkCatalog",
+    ) as refused:
+        writer.prepare(session, None)
+    assert "org.apache.iceberg:iceberg-spark-runtime" in str(refused.value.hint)
+    with pytest.raises(UsageError, match=r"sink\.table: is missing"):
+        config_of(tmp_path, PARSE, format="iceberg", sink='writer = "spark"')
 
 
 def test_a_job_adds_each_line_once_though_its_last_commit_is_lost(pipes: Pipes) -> None:

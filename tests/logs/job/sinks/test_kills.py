@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from tests.support.effort import effort
 from tests.support.waiting import wait_until
 
 #: Seconds; Spark takes some to start, and on a busy machine many.
-SLOW = float(effort(300, 900))
+SLOW = float(effort(600, 1800))
 KILLS = effort(1, 10)
 
 
@@ -87,7 +88,7 @@ class Poller(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self.stopping.wait(0.05):
+            while not self.stopping.wait(0.2):
                 self.poll()
         except BaseException as error:
             self.failed = error
@@ -134,15 +135,17 @@ class Poller(threading.Thread):
 class Compactions(threading.Thread):
     """Compacts the table again and again; one in three is killed on its way."""
 
-    def __init__(self, config: Path, log: Path, chance: random.Random) -> None:
+    def __init__(self, kind: Kind, config: Path, log: Path, chance: random.Random) -> None:
         super().__init__(name="compactions", daemon=True)
+        self._kind = kind
         self._config, self._log, self._chance = config, log, chance
         self.stopping = threading.Event()
         self.killed = 0
         self.ended: list[int] = []
 
     def run(self) -> None:
-        while not self.stopping.wait(self._chance.random() * 2):
+        wait_until(lambda: self.stopping.is_set() or self._kind.exists(), "the table", SLOW)
+        while not self.stopping.wait(self._chance.uniform(1, 10)):
             keep = self._chance.choice(("0s", "1h"))
             command = [sys.executable, "-m", "jetspark", "pipeline", "compact", str(self._config)]
             with self._log.open("ab") as log:
@@ -155,10 +158,6 @@ class Compactions(threading.Thread):
             finally:
                 running.kill()
                 running.wait()
-
-    def end(self) -> None:
-        self.stopping.set()
-        self.join(SLOW)
 
 
 def _text(file: Path) -> str:
@@ -196,25 +195,31 @@ def test_each_line_is_in_the_table_once_and_readers_see_whole_batches_whatever_i
     print(f"JETSPARK_TEST_SEED={seed}")
     chance = random.Random(seed)
     hosts = [
-        Host(name, tmp_path / "hosts" / name, rate=100, rotate_after=400, seed=seed + name)
+        Host(name, tmp_path / "hosts" / name, rate=50, rotate_after=400, seed=seed + name)
         for name in ("web1", "web2")
     ]
     victims = ["agent", "server", "job"] * KILLS
     chance.shuffle(victims)
     phases: Counter[str] = Counter()
     began = time.monotonic()
-    with Pipeline(tmp_path / "pipeline", hosts, table_format=format) as pipeline:
+    with ExitStack() as contexts:
+        pipeline = contexts.enter_context(Pipeline(tmp_path / "pipeline", hosts, table_format=format))
         kind = Kind(format, pipeline.table)
         poller = Poller(kind, pipeline.place / "checkpoint/rows")
-        compactions = Compactions(pipeline.config, pipeline.place / "compact.log", random.Random(seed))
-        poller.start()
+        compactions = Compactions(kind, pipeline.config, pipeline.place / "compact.log", random.Random(seed))
+        stack = contexts.enter_context(ExitStack())
+        for thread in (poller, compactions):
+            stack.callback(thread.join, SLOW)
+            stack.callback(thread.stopping.set)
+            thread.start()
         wait_until(kind.exists, "the table", SLOW)
-        compactions.start()
         for victim in victims:
+            within = 3.0
             if victim == "job":  # One that starts has nothing to lose.
                 done = pipeline.last.processed
                 wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
-            time.sleep(chance.random() * 3)
+                within = max(within, min(30.0, (pipeline.job.last or {}).get("seconds", 0.0)))
+            time.sleep(chance.random() * within)
             if victim == "agent":
                 pipeline.kill_agent(chance.randrange(len(hosts)))
             elif victim == "server":
@@ -224,17 +229,12 @@ def test_each_line_is_in_the_table_once_and_readers_see_whole_batches_whatever_i
                 phases[phase(kind, pipeline)] += 1
                 pipeline.kill_job()
         pipeline.finish(lambda sample: None, timeout=SLOW)
-        compactions.end()
-        poller.stopping.set()
-        poller.join(SLOW)
+        stack.close()
         poller.poll()
         with blocking.connect(pipeline.server.url) as connection:
             stream = connection.jetstream().get_stream(DEAD_LETTERS)
-            letters = (
-                [each.data.decode() for each in stream.get_messages(1)]
-                if any(h.poison for h in hosts)
-                else []
-            )
+            poisoned = any(host.poison for host in hosts)
+            letters = [each.data.decode() for each in stream.get_messages(1)] if poisoned else []
     found = ids(kind.read("path").to_pylist()) + ids(letters)
     written = {f"{host.name}-{number}" for host in hosts for number in range(1, host.written + 1)}
     figures = {

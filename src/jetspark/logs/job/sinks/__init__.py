@@ -2,13 +2,13 @@
 
 files      `parquet` and `json`: a table of files, one set of directories for each batch
 delta      `delta`: a Delta table, each batch one version of it
-iceberg    `iceberg`: an Iceberg table, each batch one snapshot of it
+iceberg/   `iceberg`: an Iceberg table, each batch one snapshot of it
 messages   `jetstream`: rows as JSON messages, each stored once
 console    `console`: the first rows of each batch, on standard output
 
-A new sink is one file with a subclass of `config.SinkSection` (keys and checks) and one of
+A new sink is one file, or a package, with a subclass of `config.SinkSection` (keys and checks) and one of
 `config.SinkWriter` (batches), and one row here. Sinks import `attempts`, `config`,
-`layout`, `storage`, `target` and `toml_lines`, never each other.
+`jars`, `layout`, `storage`, `target` and `toml_lines`, never each other.
 """
 
 from typing import Final

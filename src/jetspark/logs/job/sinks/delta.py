@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from jetspark.errors import Error
 from jetspark.logs.job.attempts import (
+    COMMIT_ATTEMPTS,
     LEFT_OVER,
     Attempt,
     back_off,
@@ -36,6 +37,7 @@ from jetspark.logs.job.attempts import (
     table_storage,
 )
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
+from jetspark.logs.job.jars import require_class
 from jetspark.logs.job.layout import check_layout, divided, partition_values
 from jetspark.logs.job.storage import Storage, created_without
 from jetspark.logs.job.target import TargetFinder
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaSink"]
 
-#: So often a commit is tried while other writers change the table.
-_ATTEMPTS: Final = 20
 #: Footers that are read at once: on an object store, each is a request or two.
 _READERS: Final = 8
 #: The characters of a string that statistics keep, as in Delta's own writer.
@@ -84,7 +84,7 @@ class DeltaSink(Section, SinkSection, frozen=True):
 
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
         if self.writer == "spark":
-            return _SparkWriter(self, config)
+            return _SparkWriter(self, config, where)
         _check_installed(where)
         return _DeltaWriter(self, config, where)
 
@@ -182,7 +182,7 @@ class _DeltaWriter(SinkWriter):
         from deltalake.exceptions import CommitFailedError  # noqa: PLC0415
 
         batches = [Transaction(owner, batch), Transaction(self._job, _fingerprint(owner))]
-        for last in back_off(_ATTEMPTS):
+        for last in back_off(COMMIT_ATTEMPTS):
             try:
                 table = self._evolved(schema)
                 self._check(table, owner)
@@ -220,9 +220,14 @@ class _DeltaWriter(SinkWriter):
 class _SparkWriter(SinkWriter):
     """Writes with Delta's own classes."""
 
-    def __init__(self, sink: DeltaSink, config: Config) -> None:
+    def __init__(self, sink: DeltaSink, config: Config, where: Where) -> None:
         self._sink = sink
+        self._where = where
         self._columns = config.written_columns
+
+    def prepare(self, spark: SparkSession, owner: str | None) -> None:
+        name, package = "org.apache.spark.sql.delta.sources.DeltaDataSource", "io.delta:delta-spark"
+        require_class(spark, name, package, self._where)
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         if since is not None:  # Delta skips a batch that it has; the job counts its lines nevertheless.
