@@ -55,6 +55,14 @@ def written(place: Path, text: str) -> Path:
     return file
 
 
+def test_the_job_for_the_journal_is_as_its_page_says(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "ship.md").read_text()
+    (parse,) = re.findall(r"```toml\n(\[parse\].*?)```", page, re.DOTALL)
+    text = WHOLE.replace('[parse]\nformat = "combined"\n', parse).replace('"status", ', '"PRIORITY", ')
+    config, _ = read_config(written(tmp_path, text))
+    assert config.line_columns == ("MESSAGE", "PRIORITY", "SYSTEMD_UNIT")
+
+
 def test_a_file_is_read_with_types_and_defaults(tmp_path: Path) -> None:
     config, _ = read_config(written(tmp_path, WHOLE))
     assert config.source.options() == {

@@ -84,7 +84,7 @@ class Envelope:
                 b"%b%d%b%d%b" % (before, offset, between, offset, cut_end if cut else end),
                 data,
             )
-            for offset, data, cut, *_ in lines
+            for offset, data, cut, _, _ in lines
         ]
         if lines and not lines[-1].ended:
             wrapped[-1] = self._wrap_one(lines[-1])

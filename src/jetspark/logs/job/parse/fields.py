@@ -114,8 +114,8 @@ class FieldsFormat(LineFormat, frozen=True):
 
 
 def column_of(name: str) -> str:
-    """The column of a field: `http_status` of `http.status`, `timestamp` of `@timestamp`."""
-    if re.fullmatch(r"[A-Za-z0-9_]+", name):
+    """The column of a field: `http_status` of `http.status`, `timestamp` of `@timestamp`, `PID` of `_PID`."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_]*", name):
         return name
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
 
