@@ -49,9 +49,7 @@ def _join(data: bytes, offset: int, limit: int, rule: Multiline, events: list[Li
             output, ended, text = unwrap(line.data)
             group.end_others(output)
         event = group.open.get(output)
-        following = (
-            None if event is None else event.state if event.partial else rule.follow(event.state, text)
-        )
+        following = event.follow(rule, text) if event is not None else None
         fits = group.number < rule.max_lines and line.offset + len(line.data) - group.start <= limit
         if event is not None and following is not None and fits and not line.cut:
             event.lines.append(line)
@@ -85,7 +83,12 @@ class _Event:
     #: Whether its last line is partial: the next line of the output belongs to it, whatever it is.
     partial: bool = False
 
+    def follow(self, rule: Multiline, text: bytes) -> str | None:
+        """The state after a further line; None if it does not belong to the event."""
+        return self.state if self.partial else rule.follow(self.state, text)
+
     def joined(self, *, cut: bool) -> Line:
+        """The event as one line; with `cut`, as a piece that continues."""
         first, last = self.lines[0], self.lines[-1]
         if first is last and not cut:
             return first

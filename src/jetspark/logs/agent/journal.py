@@ -166,14 +166,17 @@ class Journal:
         journal = self._journal
         directory = (f"--directory={journal.directory}",) if journal.directory else ()
         options = ("--output=export", "--quiet", "--no-pager", *directory, *options)
-        process = await asyncio.create_subprocess_exec(
-            "journalctl",
-            *options,
-            *journal.matches,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "journalctl",
+                *options,
+                *journal.matches,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise Error(f"cannot start journalctl: {error.strerror}") from error
         assert process.stdout is not None
         assert process.stderr is not None
         problem = asyncio.create_task(_last_line(process.stderr))

@@ -3,10 +3,11 @@
 ```
 subject   <prefix>.<partition>.<host>
 headers   Nats-Msg-Id       <host>-<device>-<inode>-<fingerprint>-<generation>-<offset>, and +<length> for
-                            a last line without a line feed, because it may still grow
+                            a last line without a line feed, because it may still grow;
+                            <host>-journal-<input>-<series>-<number> for an entry of the journal
           Jetspark-Host     the true name of the host, escaped
-          Jetspark-File     the path, escaped
-          Jetspark-Offset   where the line begins in the file, in bytes
+          Jetspark-File     the path, escaped; `-` for standard input, `journal` for the journal
+          Jetspark-Offset   where the line begins in the file, in bytes; the number of the entry
           Jetspark-Cut      "true" on a piece of a long line that continues in the next piece
           Content-Encoding  gzip or zstd, if it makes the payload smaller
 ```
