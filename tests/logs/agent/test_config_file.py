@@ -172,6 +172,9 @@ def test_the_inputs_of_the_page_are_read(tmp_path: Path) -> None:
     assert len(inputs) == 2
     for block in inputs:
         assert read_ship_file(written(tmp_path, block)).options["inputs"]
+    with pytest.raises(UsageError) as caught:
+        read_ship_file(written(tmp_path, inputs[0].replace('"java"', '"jav"')))
+    assert f"\njetspark: {caught.value}\n" in PAGE.read_text()
 
 
 def test_the_example_is_run(cli: Cli, tmp_path: Path) -> None:

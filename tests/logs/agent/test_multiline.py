@@ -12,7 +12,7 @@ import jetspark
 from jetspark import JetStream, Stream, StreamConfig
 from jetspark.logs.agent.multiline import Multiline
 from jetspark.server import Server
-from tests.cli.support import Process
+from tests.cli.support import Cli, Process
 from tests.logs.agent.writers import LogWriter, kill_again_and_again
 from tests.logs.support import LONG, lines_of, read_all, ship_once, shipping, stored, until
 from tests.support.effort import effort
@@ -170,6 +170,15 @@ async def test_an_event_is_bounded(js: JetStream, stream: Stream, logs: Path) ->
     assert (cut[-2:], set(cut[:-2])) == ([False, False], {True})
     assert b"".join(message.data for message in messages[:-1]) + b"\n" == f"a\n{body}".encode()
     assert all(len(message.data) <= 1025 for message in messages)
+
+
+def test_the_command_joins_the_lines_of_a_container_and_the_traces_in_them(cli: Cli, logs: Path) -> None:
+    lines = ("P a", "F b", "F \tat c", "P \tat ", "F d", "F e")
+    append(logs / "0.log", "".join(f"2026-01-31T12:00:00Z stderr {line}\n" for line in lines))
+    arguments = ("ship", logs / "*.log", "--once", "--no-control", "--create", "LOGS")
+    assert cli.json(*arguments, "--container", "cri", "--multiline", "java")["lines"] == 2
+    other = cli.json(*arguments, "--container", "cri", "--positions", logs / "other.json", "--host", "other")
+    assert other["lines"] == 4
 
 
 async def test_events_whose_parts_alternate_are_sent_together(
