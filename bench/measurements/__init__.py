@@ -17,7 +17,15 @@ def everything() -> list[Measurement]:
     listed += [latency.DELIVERY, latency.REQUEST, scale.SCALE]
     if importlib.util.find_spec("pyspark") is None:
         return [*listed, ship.SHIP, recovery.RECOVERY]
-    from bench.measurements import pipeline, spark_read, spark_write, streams
+    from bench.measurements import (
+        pipeline,
+        pipeline_batch,
+        pipeline_formats,
+        spark_read,
+        spark_write,
+        streams,
+    )
 
-    listed += [spark_read.READ, streams.STREAMS, spark_write.WRITE, ship.SHIP, pipeline.PIPELINE]
-    return [*listed, recovery.RECOVERY]
+    listed += [spark_read.READ, streams.STREAMS, spark_write.WRITE, ship.SHIP]
+    listed += [pipeline.PIPELINE, pipeline.STEPS, pipeline_formats.FORMATS]
+    return [*listed, pipeline_batch.BATCH, pipeline_batch.START, recovery.RECOVERY]

@@ -1,16 +1,24 @@
-"""`format("jetstream")`: the entry point, which makes a reader or a writer out of the options."""
+"""`format("jetstream")`: the entry point, which makes a reader or a writer out of the options.
+
+Spark starts several Python processes for a query, and each imports this module. So readers and writers are
+imported where they are made.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
 from jetspark.spark.options import SourceOptions, Use, parse_options
-from jetspark.spark.read.batch import JetStreamReader
-from jetspark.spark.read.stream import JetStreamStreamReader
 from jetspark.spark.schema import check_schema, read_schema
-from jetspark.spark.write.writer import JetStreamStreamWriter, JetStreamWriter
+
+if TYPE_CHECKING:
+    from jetspark.spark.read.batch import JetStreamReader
+    from jetspark.spark.read.stream import JetStreamStreamReader
+    from jetspark.spark.write.writer import JetStreamStreamWriter, JetStreamWriter
 
 __all__ = ["JetStreamDataSource"]
 
@@ -36,17 +44,25 @@ class JetStreamDataSource(DataSource):
         return read_schema(self._parsed)
 
     def reader(self, schema: StructType) -> JetStreamReader:
+        from jetspark.spark.read.batch import JetStreamReader  # noqa: PLC0415
+
         return JetStreamReader(self._checked(schema, Use.BATCH))
 
     def streamReader(self, schema: StructType) -> JetStreamStreamReader:
+        from jetspark.spark.read.stream import JetStreamStreamReader  # noqa: PLC0415
+
         return JetStreamStreamReader(self._checked(schema, Use.STREAM))
 
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
+        from jetspark.spark.write.writer import JetStreamWriter  # noqa: PLC0415
+
         self._parsed.check_use(Use.WRITE)
         return JetStreamWriter(self._parsed, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
         """For `df.writeStream`. Spark sets `overwrite` for the output mode complete."""
+        from jetspark.spark.write.writer import JetStreamStreamWriter  # noqa: PLC0415
+
         self._parsed.check_use(Use.WRITE)
         if overwrite:
             raise UsageError("a stream cannot be overwritten", hint='Use outputMode("append")')

@@ -160,7 +160,7 @@ class Pipes:
         for commits in (self.place / "checkpoint").glob("*/commits"):
             last = max(int(each.name) for each in commits.iterdir() if each.name.isdigit())
             (commits / str(last)).unlink()
-            (commits / f".{last}.crc").unlink()
+            (commits / f".{last}.crc").unlink(missing_ok=True)
 
     def plan_later(self, minutes: int) -> None:
         """Change the checkpoint to what it is when the clock was wrong."""
@@ -171,7 +171,7 @@ class Pipes:
                 file.read_text(),
             )
             file.write_text(moved)
-            (file.parent / f".{file.name}.crc").unlink()
+            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
 
     def table(self, name: str = "table") -> DataFrame:
         """What was written."""

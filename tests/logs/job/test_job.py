@@ -179,3 +179,13 @@ def test_what_is_missing_on_the_server_is_told_before_anything_runs(pipes: Pipes
     source = f'[source]\nservers = "{pipes.bench.url}"\nstream = "NOPE"\n'
     with pytest.raises(Error, match="stream NOPE not found"):
         pipes.run(pipes.file(source=source))
+
+
+def test_a_batch_in_which_many_lines_do_not_parse_is_read_again(
+    pipes: Pipes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jetspark.logs.job.job._FEW", 2)
+    pipes.publish([access_line("web1", 1), "poison 2", "poison 3", access_line("web1", 4), "poison 5"])
+    (told,) = pipes.run(pipes.file())
+    assert (told.rows, told.dead_letters) == (2, 3)
+    assert [letter.data for letter in pipes.letters()] == [b"poison 2", b"poison 3", b"poison 5"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
-from jetspark.logs.job.storage import Storage
+from jetspark.logs.job.storage import Storage, is_local
 from jetspark.logs.toml_lines import Where
 
 __all__ = ["Checkpoint", "lock_checkpoint"]
@@ -48,10 +48,10 @@ class Checkpoint:
 @contextlib.contextmanager
 def lock_checkpoint(config: Config, where: Where) -> Iterator[None]:
     """Hold the lock of a local checkpoint. Raises `UsageError` if another job holds it."""
-    path = config.checkpoint.removeprefix("file://")
-    if "://" in path:
+    if not is_local(config.checkpoint):
         yield
         return
+    path = config.checkpoint.removeprefix("file://")
     Path(path).mkdir(parents=True, exist_ok=True)
     lock = os.open(f"{path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -11,12 +11,13 @@ runs it again with the same lines, and `checkpoint` knows that it is a repetitio
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.storagelevel import StorageLevel
@@ -26,14 +27,16 @@ from jetspark.logs.job.config import Config, Place
 from jetspark.logs.job.dead_letters import as_dead_letters
 from jetspark.logs.job.errors import spark_explained
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS
-from jetspark.logs.job.parse.rows import parse_lines
+from jetspark.logs.job.parse.rows import MESSAGE, parse_lines
 from jetspark.logs.job.preflight import Outputs
 from jetspark.logs.toml_lines import Where
 
 __all__ = ["STOPPED", "BatchResult", "Job"]
 
-#: So many lines of a batch that do not parse are read again one by one; for more, the batch is read again.
+#: So many lines of a batch that do not parse, with so many bytes, are read again one by one, on the driver;
+#: for more, the batch is read again.
 _FEW: Final = 2000
+_FEW_BYTES: Final = 16 * 1024 * 1024
 #: Marks the error that ends a query between two batches.
 STOPPED: Final = "jetspark pipeline: stopped between two batches"
 
@@ -67,6 +70,8 @@ class Job:
         self._lock = threading.Lock()
         self._results: dict[tuple[str, int], BatchResult] = {}
         self._stopping = threading.Event()
+        #: The id of the checkpoint that the table belongs to; None before the first batch of all.
+        self._owner: str | None = None
 
     # --- the frames
 
@@ -80,7 +85,10 @@ class Job:
         if outputs is None:
             return rows
         columns = config.written_columns if config.counts is None else config.counts.by
-        return outputs.sink.limit(rows, columns)
+        limited = outputs.sink.limit(rows, columns)
+        # Only lines that do not parse carry their message along.
+        bad = F.col("_reason").isNotNull()
+        return limited.withColumns({name: F.when(bad, F.col(name)) for name in MESSAGE})
 
     def written(self, outputs: Outputs | None = None) -> DataFrame:
         """The rows or counts for the sink."""
@@ -112,7 +120,8 @@ class Job:
     def start(self, outputs: Outputs, *, once: bool = False) -> dict[str, StreamingQuery]:
         """Start the queries, by name; `once`: up to the end of the streams. Raises `UsageError`, `Error`."""
         with spark_explained():
-            outputs.sink.prepare(self._spark, self._writer.id())
+            self._owner = self._writer.id()
+            outputs.sink.prepare(self._spark, self._owner)
             if self._config.counts is None:
                 return {"rows": self._start("rows", self.rows(outputs), self._do_rows, outputs, once=once)}
             counts = self._start("counts", self.written(outputs), self._do_counts, outputs, once=once)
@@ -126,6 +135,11 @@ class Job:
     def stop(self) -> None:
         """Begin no further batch."""
         self._stopping.set()
+
+    def has_results(self, query: str) -> bool:
+        """Whether there are results that `batch` did not return yet."""
+        with self._lock:
+            return any(name == query for name, _ in self._results)
 
     def batch(self, query: str, number: int) -> BatchResult | None:
         """The result of a batch, or None if it is not done."""
@@ -170,17 +184,18 @@ class Job:
         place = F.struct("stream", "sequence", F.unix_micros("received"))
         observed = Observation()
         # Besides counting, this keeps Spark from parsing a line again for each of its columns.
-        rows = batch.frame.select(*self._config.row_columns, "_reason").observe(
+        rows = batch.frame.observe(
             observed,
             F.count(F.lit(1)).alias("lines"),
             F.count_if(bad).alias("bad"),
-            F.slice(F.collect_set(F.when(bad, place)), 1, _FEW).alias("places"),
+            F.sum(F.when(bad, F.octet_length("_data"))).alias("bytes"),
+            _some(place, bad).alias("places"),
         )
         self._write(batch._replace(frame=rows.where(~bad)), outputs)
         found = observed.get
         if found["bad"]:
-            if found["bad"] <= _FEW:
-                places = [Place(*each) for each in found["places"]]
+            if found["bad"] <= _FEW and found["bytes"] <= _FEW_BYTES:
+                places = sorted(Place(*each) for each in found["places"])
                 messages = self._config.source.read_again(self._spark, HEADER_COLUMNS, places)
                 letters = self._rows_of(messages, outputs)
             else:
@@ -209,9 +224,18 @@ class Job:
     def _write(self, batch: _Batch, outputs: Outputs) -> None:
         if batch.since is not None:
             outputs.sink.forget(batch.number)
-        owner = self._writer.id()
-        assert owner is not None, "Spark writes it before the first batch"
-        outputs.sink.write(batch.frame, batch.number, owner=owner, since=batch.since)
+        if self._owner is None:
+            self._owner = self._writer.id()
+        assert self._owner is not None, "Spark writes it before the first batch"
+        outputs.sink.write(batch.frame, batch.number, owner=self._owner, since=batch.since)
+
+
+def _some(value: Column, which: Column) -> Column:
+    """An aggregate: up to `_FEW` values of rows that are not null, where `which` is true."""
+    if "k" in inspect.signature(F.max_by).parameters:
+        return F.max_by(value, F.when(which, F.col("sequence")), _FEW)
+    # Older versions of Spark collect all: about 100 bytes each, for lines that all do not parse.
+    return F.slice(F.collect_list(F.when(which, value)), 1, _FEW)
 
 
 @contextlib.contextmanager

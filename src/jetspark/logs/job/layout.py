@@ -38,12 +38,16 @@ def check_layout(path: str, by: Sequence[str], config: Config, where: Where) -> 
 
 def divided(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
     """The columns of the table, partition columns included, with values that can name a directory."""
-    made = rows.select(*columns)
-    if "date" in by:
-        made = made.withColumn("date", F.to_date(columns[0]))
-    for field in made.schema:
-        if field.name in by and field.dataType.simpleString() == "string":
-            made = made.withColumn(field.name, _safe(field.name))
+    texts = {field.name for field in rows.schema if field.dataType.simpleString() == "string"}
+
+    def column(name: str) -> Column:
+        if name.lower() == "date" and "date" in by:
+            return F.to_date(columns[0]).alias("date")
+        return _safe(name).alias(name) if name in by and name in texts else F.col(name)
+
+    added = {"date"} & set(by) - {name.lower() for name in columns}
+    # One selection: Spark analyzes every step of a frame, and this runs for each batch.
+    made = rows.select(*map(column, (*columns, *added)))
     if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
         made = made.repartition(*by)  # One file for each directory, not one of each task.
     return made

@@ -97,7 +97,8 @@ class Runner:
 
     def _look(self, queries: dict[str, StreamingQuery]) -> None:
         for kind, query in queries.items():
-            for progress in query.recentProgress:
+            # Spark's progress is long, and there is none to report without a result.
+            for progress in query.recentProgress if self._job.has_results(kind) else ():
                 if progress["batchId"] > self._reported.get(kind, -1):
                     self._report_batch(kind, progress)
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
-from jetspark.logs.job.storage import created_without
+from jetspark.logs.job.storage import created_without, is_local, without_checksums
 
 __all__ = ["SQL_CONF", "start_session", "stop_session"]
 
@@ -47,6 +47,17 @@ _DEEP: Final = {f"spark.{part}.extraJavaOptions": "-Xss64m" for part in ("driver
 #: Hadoop sets the permissions of files itself, whatever the process would give them.
 _UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Without its native library, which pip does not install, Hadoop starts a process for each file and directory
+# that it creates on a local disk, to set permissions, and several for each rename through its `FileContext`:
+# most of the time of a small batch. So it writes no files that nothing reads, and checkpoints are renamed
+# through its `FileSystem`: the same rename, without these processes.
+_RENAMED: Final = "org.apache.spark.sql.execution.streaming.{}FileSystemBasedCheckpointFileManager"
+_FEW_FILES: Final = {
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": _RENAMED.format(
+        "" if pyspark.__version__.startswith("4.0.") else "checkpointing."
+    ),
+}
 
 
 def start_session(config: Config, log: Path, *, master: str | None = None) -> SparkSession:
@@ -64,11 +75,16 @@ def start_session(config: Config, log: Path, *, master: str | None = None) -> Sp
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _use_package()
         conf |= _LOCAL
+    if is_local(config.checkpoint):
+        conf |= _FEW_FILES
     builder = SparkSession.builder.master(master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
         builder = builder.config(key, value)
     with created_without(umask), _stderr_to(log), spark_explained(f"Its log is {log}"):
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+        if master.startswith("local"):
+            without_checksums(spark)
+        return spark
 
 
 def stop_session(spark: SparkSession) -> None:

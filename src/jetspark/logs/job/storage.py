@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-__all__ = ["Storage", "created_without"]
+__all__ = ["Storage", "created_without", "is_local", "without_checksums"]
 
 
 class Storage:
@@ -71,3 +71,15 @@ def created_without(umask: str) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def is_local(path: str) -> bool:
+    """Whether a path or URL names a file of this machine."""
+    return "://" not in path.removeprefix("file://")
+
+
+def without_checksums(spark: SparkSession) -> None:
+    """Write no `.crc` files beside local files, in this process. Those that exist are still checked."""
+    assert spark._jvm is not None
+    here = spark._jvm.org.apache.hadoop.fs.Path("file:///")
+    here.getFileSystem(spark._jsc.hadoopConfiguration()).setWriteChecksum(False)

@@ -21,10 +21,10 @@ from jetspark.logs.job.parse.decode import HEADER_COLUMNS, read_lines
 from jetspark.logs.job.parse.times import of_this_era
 from jetspark.logs.toml_lines import Where
 
-__all__ = ["INTERNAL", "parse_lines"]
+__all__ = ["MESSAGE", "parse_lines"]
 
-#: Columns for the job only.
-INTERNAL: Final = ("_reason", "_data", *HEADER_COLUMNS)
+#: The columns that keep the message of a row.
+MESSAGE: Final = ("_data", *HEADER_COLUMNS)
 #: Plan nodes of SQL that changes the number of rows.
 _NOT_BY_LINE: Final = {"Generate", "Window", "Aggregate"}
 
@@ -47,7 +47,7 @@ def parse_lines(messages: DataFrame, config: Config, where: Where) -> DataFrame:
         frame = frame.withColumn("line", F.col("_line"))
     for name, expression in config.columns.items():
         frame = _with_column(frame, name, expression, where)
-    return frame.select(*config.row_columns, *INTERNAL)
+    return frame.select(*config.row_columns, "_reason", *MESSAGE)
 
 
 def _with_column(frame: DataFrame, name: str, expression: str, where: Where) -> DataFrame:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from jetspark.arrow import SCHEMA_WITHOUT_HEADERS
 from jetspark.errors import DataLoss, MessageNotFound, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.stored import StoredMessage
@@ -119,14 +121,18 @@ class JetStreamSource(Section, SourceSection, frozen=True):
         options = parse_options({**self.options(), **_header_options(headers)})
         connection = process_connection(options.connection, retry_for=OUTAGE)
         found = connection.run(_get(connection.js, places, options))
-        rows = [
-            (
-                *(message.subject, message.data, place.stream, place.sequence, place.time),
-                *(_text(message.headers.get(header)) for header in headers.values()),
-            )
-            for place, message in found
-        ]
-        return spark.createDataFrame(rows, read_schema(options))
+        columns: dict[str, list[object]] = {
+            "subject": [_text(message.subject) for _, message in found],
+            "data": [message.data for _, message in found],
+            "stream": [place.stream for place, _ in found],
+            "sequence": [place.sequence for place, _ in found],
+            "timestamp": [place.time for place, _ in found],
+        }
+        types = [*SCHEMA_WITHOUT_HEADERS, *(pa.field(column, pa.string()) for column in headers)]
+        for column, header in headers.items():
+            columns[column] = [_text(message.headers.get(header)) for _, message in found]
+        # Spark makes rows of an Arrow table without a Python process; one task keeps their order.
+        return spark.createDataFrame(pa.table(columns, pa.schema(types)), read_schema(options)).coalesce(1)
 
     def options(self) -> dict[str, str]:
         start = self.start

@@ -1,0 +1,205 @@
+"""The fixed prices of the log pipeline: a batch of few lines, and a run for one line from a cold start."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from bench.harness import Column, Contender, Measurement, Sample
+from bench.measurements.pipeline import COMBINED, CONFIG, LOGS, Bed, access_lines, empty_bed
+from bench.measurements.pipeline_formats import HEADERS
+from bench.processor import server, session
+from jetspark.logs.job.config_file import read_config
+from jetspark.logs.job.job import Job
+from jetspark.logs.job.preflight import check_server
+from jetspark.logs.job.runner import Runner
+
+#: Lines in a batch.
+FEW: Final = 200
+#: Seconds to wait for a batch.
+LONG: Final = 60.0
+
+SECONDS: Final = (Column("seconds", "seconds", "{:.2f}"),)
+
+
+@contextmanager
+def bed(size: int, count: int) -> Iterator[Bed]:
+    session().dataSource.register(CountingSource)
+    with empty_bed() as bed:
+        bed.js.create_stream(LOGS)
+        yield bed
+        bed.js.delete_stream("LOGS")
+
+
+def publish(bed: Bed, count: int) -> None:
+    with bed.js.publisher() as publisher:
+        for line in access_lines(count):
+            publisher.send("logs.0.bench", line.encode(), headers=HEADERS)
+
+
+class CountingSource(DataSource):
+    """A Python source without a server: a row for each time that Spark asks."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "counting"
+
+    def schema(self) -> str:
+        return "number bigint"
+
+    def streamReader(self, schema: StructType) -> CountingReader:
+        return CountingReader()
+
+
+class CountingReader(DataSourceStreamReader):
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"number": 0}
+
+    def latestOffset(self, *_: Any) -> dict[str, int]:
+        return {"number": next(self._numbers)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition(end["number"])]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (partition.value,)
+
+
+def batches(query: StreamingQuery, count: int, feed: Callable[[], None]) -> Sample:
+    """The median time of `count` batches, the first half of which is warm-up."""
+    found: dict[int, float] = {}
+    deadline = time.monotonic() + LONG
+    while len(found) < count:
+        before = len(found)
+        feed()
+        while len(found) == before:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no batch for {LONG:.0f} s: {query.exception() or query.status}")
+            time.sleep(0.02)
+            if (last := query.lastProgress) is not None and last["numInputRows"]:
+                found[last["batchId"]] = last["durationMs"]["triggerExecution"] / 1e3
+        deadline = time.monotonic() + LONG
+    return {"seconds": statistics.median(list(found.values())[count // 2 :])}
+
+
+def job(bed: Bed, count: int) -> Sample:
+    place = bed.place()
+    file = place / "pipeline.toml"
+    text = CONFIG.format(directory=place, stream="LOGS", parse=f"[parse]\n{COMBINED}")
+    file.write_text(
+        text.replace("available-now", "0 seconds").replace("[parse]", 'start = "latest"\n[parse]')
+    )
+    config, where = read_config(file, servers=server().url, default_servers=None)
+    runner = Runner(Job(session(), config, where), lambda progress: None)
+    running = threading.Thread(target=runner.run, args=(check_server(config, where),))
+    running.start()
+    try:
+        while not (queries := session().streams.active):
+            time.sleep(0.02)
+        return batches(queries[0], count, lambda: publish(bed, FEW))
+    finally:
+        runner.stop.set()
+        running.join()
+
+
+def to_noop(frame: Callable[[], DataFrame], *, fed: bool = False) -> Callable[[Bed, int], Sample]:
+    def run(bed: Bed, count: int) -> Sample:
+        writer = frame().writeStream.format("noop").option("checkpointLocation", str(bed.place()))
+        query = writer.start()
+        try:
+            return batches(query, count, lambda: publish(bed, FEW if fed else 0))
+        finally:
+            query.stop()
+
+    return run
+
+
+def _stream() -> DataFrame:
+    reader = session().readStream.format("jetstream").option("servers", server().url)
+    return reader.option("stream", "LOGS").load()
+
+
+BATCH: Final = Measurement(
+    name="pipeline-batch",
+    title="A small batch",
+    text=f"""
+    The time of a batch of {FEW} lines, in a query that runs: the job of the pipeline; the same lines from
+    `format("jetstream")` to `noop`; one row of a Python source that does nothing; and Spark's own source
+    `rate`. The last three show what Spark takes for a batch, its checkpoint included.
+    """,
+    bed=bed,
+    contenders=(
+        Contender("job, access log to Parquet", job, "jetspark"),
+        Contender("jetstream to noop", to_noop(_stream, fed=True), "jetspark"),
+        Contender(
+            "Python source to noop",
+            to_noop(lambda: session().readStream.format("counting").load()),
+            "Spark",
+        ),
+        Contender(
+            "rate to noop",
+            to_noop(
+                lambda: session().readStream.format("rate-micro-batch").option("rowsPerBatch", FEW).load()
+            ),
+            "Spark",
+        ),
+    ),
+    count=30,
+    quick=4,
+    rounds=3,
+    columns=SECONDS,
+)
+
+
+# --- a cold start
+
+
+@contextmanager
+def cold_bed(size: int, count: int) -> Iterator[Bed]:
+    with bed(size, count) as made:
+        publish(made, 1)
+        yield made
+
+
+def cold(bed: Bed, count: int) -> Sample:
+    place = bed.place()
+    file = place / "pipeline.toml"
+    file.write_text(CONFIG.format(directory=place, stream="LOGS", parse=f"[parse]\n{COMBINED}"))
+    command = [sys.executable, "-m", "jetspark", "pipeline", "run", str(file), "--once", "--json"]
+    start = time.perf_counter()
+    subprocess.run(
+        command, env={**os.environ, "NATS_URL": server().url}, stdout=subprocess.DEVNULL, check=True
+    )
+    return {"seconds": time.perf_counter() - start}
+
+
+START: Final = Measurement(
+    name="pipeline-start",
+    title="A cold start",
+    text="""
+    `jetspark pipeline run --once` for a stream with one line, from the start of the process to its end:
+    it starts Java and Spark, plans, runs one batch, and stops.
+    """,
+    bed=cold_bed,
+    contenders=(Contender("one line to Parquet", cold, "jetspark"),),
+    count=1,
+    quick=1,
+    rounds=3,
+    columns=SECONDS,
+)
