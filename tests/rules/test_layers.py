@@ -64,7 +64,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("demo",),
     ),
     "jetspark.logs.job": (
-        ("patterns", "grok", "errors", "storage", "jars"),
+        ("patterns", "grok", "errors", "spark_home", "storage", "jars"),
         ("target",),
         ("config",),
         ("layout", "attempts"),

@@ -13,6 +13,7 @@ sources/        one file for each source, and their registry
 sinks/          one file for each sink, and their registry
 parse/          lines into rows
 checkpoint      ids and planned batches in a checkpoint, and its lock
+spark_home      where Spark starts from, and an archive of its classes
 session         starts Spark
 config_file     reads and checks `pipeline.toml`
 dead_letters    lines that do not parse, as messages

@@ -5,13 +5,10 @@ The log, the table and the checkpoint may hold log lines, so other users cannot 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -21,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
+from jetspark.logs.job.spark_home import ClassArchive, use_spark_home
 from jetspark.logs.job.storage import created_without, is_local, without_checksums
 
 __all__ = ["SQL_CONF", "start_session", "stop_session"]
@@ -59,6 +57,9 @@ _FEW_FILES: Final = {
     ),
 }
 
+#: The archive of this process, until Spark stops.
+_archives: list[ClassArchive] = []
+
 
 def start_session(config: Config, log: Path, *, master: str | None = None) -> SparkSession:
     """Start Spark; it and its workers log to the file `log`. Raises `Error` if it does not start.
@@ -73,8 +74,10 @@ def start_session(config: Config, log: Path, *, master: str | None = None) -> Sp
     conf = {**_STATIC, **SQL_CONF, _UMASK: umask, **(_DEEP if config.parse.deep else {})}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _use_package()
         conf |= _LOCAL
+        if (archive := use_spark_home()) is not None and (options := archive.options()):
+            _archives.append(archive)
+            conf["spark.driver.defaultJavaOptions"] = options
     if is_local(config.checkpoint):
         conf |= _FEW_FILES
     builder = SparkSession.builder.master(master).appName(f"jetspark pipeline {config.name}")
@@ -89,26 +92,11 @@ def start_session(config: Config, log: Path, *, master: str | None = None) -> Sp
 
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark, even if its process has ended."""
+    java = getattr(spark.sparkContext._gateway, "proc", None)
     with contextlib.suppress(*SPARK_ERRORS):
         spark.stop()
-
-
-def _use_package() -> None:
-    """Make the next Spark on this machine import pyspark from the package, unless SPARK_HOME is set.
-
-    pip installs pyspark twice: as a package, and as a zip file that Spark's Python processes import. Python
-    compiles modules in a zip file at each start, and a query starts half a dozen processes. A home without
-    the zip file halves their start-up time.
-    """
-    package = Path(pyspark.__file__).parent
-    if "SPARK_HOME" in os.environ or not (package / "jars").is_dir():
-        return
-    home = Path(tempfile.mkdtemp(prefix="jetspark-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    for name in ("bin", "jars", "sbin"):
-        if (package / name).is_dir():
-            (home / name).symlink_to(package / name)
-    os.environ["SPARK_HOME"] = str(home)
+    while _archives and java is not None:
+        _archives.pop().keep(java)
 
 
 @contextlib.contextmanager
