@@ -123,6 +123,25 @@ TARGETS: Final = (
         ],
     ),
     Target(
+        "pipeline, 1,000,000 lines, of plain Spark over text files",
+        ">= 100 %",
+        lambda r: [
+            _share(r, "pipeline", "job, access log to Parquet", "plain Spark, text files to Parquet", 100)
+        ],
+    ),
+    Target(
+        "pipeline, a batch of 200 lines",
+        "<= 0.35 s",
+        lambda r: [
+            _median(r, "pipeline-batch", "job, access log to Parquet", "seconds", text="{:.2f} s", limit=0.35)
+        ],
+    ),
+    Target(
+        "`pipeline run --once` for one line, cold",
+        "<= 9 s",
+        lambda r: [_median(r, "pipeline-start", "one line to Parquet", "seconds", text="{:.1f} s", limit=9)],
+    ),
+    Target(
         "three headers a message, of the rate without",
         ">= 85 %",
         lambda r: [_share(r, "spark-read", "jetspark to noop, three headers", "jetspark to noop", 85)],

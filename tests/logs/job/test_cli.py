@@ -136,6 +136,7 @@ def test_a_job_on_a_terminal_shows_its_progress_and_stops_after_its_batch_at_ctr
     assert "Traceback" not in shown.seen
     commits = file.parent / "state/access/rows/commits"
     assert len([each for each in commits.iterdir() if each.name.isdigit()]) == 1
+    assert list(file.parent.rglob("*.crc")) == []  # Each takes Hadoop a process.
     # The table and Spark's log contain log lines.
     made = [file.parent / "state/access/spark.log", *(file.parent / "tables").rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in made} == {0o640, 0o750}

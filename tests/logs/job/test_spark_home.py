@@ -26,18 +26,19 @@ def file_of(options: str, option: str) -> Path:
 
 def test_the_first_job_writes_the_archive_and_the_next_one_reads_it(tmp_path: Path) -> None:
     first, beside = ClassArchive(tmp_path), ClassArchive(tmp_path)
-    written = file_of(first.options(), "ArchiveClassesAtExit")
-    assert beside.options() == ""  # Only one writes.
+    assert first.options(write=False) == ""
+    written = file_of(first.options(write=True), "ArchiveClassesAtExit")
+    assert beside.options(write=True) == ""  # Only one writes.
     first.keep(java_that_writes(written))
-    read = file_of(ClassArchive(tmp_path).options(), "SharedArchiveFile")
+    read = file_of(ClassArchive(tmp_path).options(write=True), "SharedArchiveFile")
     assert (read.read_text(), written.exists()) == ("classes\n", False)
 
 
 def test_a_java_that_writes_no_archive_leaves_it_to_the_next_job(tmp_path: Path) -> None:
     archive = ClassArchive(tmp_path)
-    archive.options()
+    archive.options(write=True)
     archive.keep(java_that_writes(None))
-    assert "ArchiveClassesAtExit" in ClassArchive(tmp_path).options()
+    assert "ArchiveClassesAtExit" in ClassArchive(tmp_path).options(write=True)
 
 
 def test_the_home_is_in_the_cache_of_the_user_unless_others_can_change_it(

@@ -75,7 +75,9 @@ def start_session(config: Config, log: Path, *, master: str | None = None) -> Sp
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf |= _LOCAL
-        if (archive := use_spark_home()) is not None and (options := archive.options()):
+        archive = use_spark_home()
+        # Only a whole job loads the classes that the next one needs.
+        if archive is not None and (options := archive.options(write=master == config.spark.master)):
             _archives.append(archive)
             conf["spark.driver.defaultJavaOptions"] = options
     if is_local(config.checkpoint):

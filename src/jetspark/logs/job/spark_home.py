@@ -42,11 +42,11 @@ class ClassArchive:
         self._new = self._file.with_suffix(".new")
         self._lock: int | None = None
 
-    def options(self) -> str:
-        """Java's options to read the archive, or to write it if there is none and no other job does."""
+    def options(self, *, write: bool) -> str:
+        """Java's options to read the archive; or to `write` it, if there is none and no other job does."""
         if self._file.exists():
             return f'"-XX:SharedArchiveFile={self._file}" {_QUIET}'
-        if self._locked():
+        if write and self._locked():
             return f'"-XX:ArchiveClassesAtExit={self._new}" {_QUIET}'
         return ""
 
