@@ -13,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -179,21 +180,26 @@ class Job:
 
     # --- batches
 
-    def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
+    @cached_property
+    def _measures(self) -> tuple[Column, Sequence[Column]]:
+        """Whether a line does not parse, and what is observed in a batch. Made once: columns take time."""
         bad = F.col("_reason").isNotNull()
         place = F.struct("stream", "sequence", F.unix_micros("received"))
-        observed = Observation()
-        # Besides counting, this keeps Spark from parsing a line again for each of its columns.
-        rows = batch.frame.observe(
-            observed,
+        return bad, (
             F.count(F.lit(1)).alias("lines"),
             F.count_if(bad).alias("bad"),
             F.sum(F.when(bad, F.octet_length("_data"))).alias("bytes"),
             _some(place, bad).alias("places"),
         )
+
+    def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
+        bad, measures = self._measures
+        observed = Observation()
+        # It counts lines on their way to the table: there is no second pass, and no copy in a cache.
+        rows = batch.frame.observe(observed, *measures)
         self._write(batch._replace(frame=rows.where(~bad)), outputs)
         found = observed.get
-        if found["bad"]:
+        if found["bad"] and outputs.dead_letters is not None:
             if found["bad"] <= _FEW and found["bytes"] <= _FEW_BYTES:
                 places = sorted(Place(*each) for each in found["places"])
                 messages = self._config.source.read_again(self._spark, HEADER_COLUMNS, places)

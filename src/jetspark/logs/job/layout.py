@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -38,7 +39,18 @@ def check_layout(path: str, by: Sequence[str], config: Config, where: Where) -> 
 
 def divided(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
     """The columns of the table, partition columns included, with values that can name a directory."""
-    texts = {field.name for field in rows.schema if field.dataType.simpleString() == "string"}
+    texts = frozenset(field.name for field in rows.schema if field.dataType.simpleString() == "string")
+    made = rows.select(*_selection(rows.sparkSession._jvm, tuple(columns), tuple(by), texts))
+    if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
+        made = made.repartition(*by)  # One file for each directory, not one of each task.
+    return made
+
+
+@functools.lru_cache(maxsize=8)
+def _selection(
+    jvm: object, columns: Sequence[str], by: Sequence[str], texts: frozenset[str]
+) -> Sequence[Column]:
+    """The columns of `divided`. They are made once: each takes a few calls, and a table gets many batches."""
 
     def column(name: str) -> Column:
         if name.lower() == "date" and "date" in by:
@@ -46,11 +58,7 @@ def divided(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataF
         return _safe(name).alias(name) if name in by and name in texts else F.col(name)
 
     added = {"date"} & set(by) - {name.lower() for name in columns}
-    # One selection: Spark analyzes every step of a frame, and this runs for each batch.
-    made = rows.select(*map(column, (*columns, *added)))
-    if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
-        made = made.repartition(*by)  # One file for each directory, not one of each task.
-    return made
+    return [column(name) for name in (*columns, *added)]
 
 
 def partition_values(path: str, by: Sequence[str]) -> Mapping[str, str | None]:

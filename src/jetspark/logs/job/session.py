@@ -36,6 +36,8 @@ _STATIC: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
+    # Otherwise Python tells Spark where in the source each column was made: ten calls for a column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Spark's default is 200 tasks, which cost more than a batch.
     "spark.sql.shuffle.partitions": "2",
 }
