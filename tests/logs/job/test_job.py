@@ -187,5 +187,5 @@ def test_a_batch_in_which_many_lines_do_not_parse_is_read_again(
     monkeypatch.setattr("jetspark.logs.job.job._FEW", 2)
     pipes.publish([access_line("web1", 1), "poison 2", "poison 3", access_line("web1", 4), "poison 5"])
     (told,) = pipes.run(pipes.file())
-    assert (told.rows, told.dead_letters) == (2, 3)
+    assert (told.lines, told.rows, told.dead_letters) == (5, 2, 3)
     assert [letter.data for letter in pipes.letters()] == [b"poison 2", b"poison 3", b"poison 5"]

@@ -47,6 +47,8 @@ class BatchResult(NamedTuple):
 
     rows: int
     dead_letters: int
+    #: The lines of the batch; None: as many as Spark read. It counts lines that it reads again twice.
+    lines: int | None = None
 
 
 class _Batch(NamedTuple):
@@ -207,7 +209,7 @@ class Job:
             else:
                 letters = batch.frame
             self._publish_dead_letters(batch._replace(frame=letters.where(bad)), outputs)
-        return BatchResult(found["lines"] - found["bad"], found["bad"])
+        return BatchResult(found["lines"] - found["bad"], found["bad"], found["lines"])
 
     def _do_counts(self, batch: _Batch, outputs: Outputs) -> BatchResult:
         with _kept(batch.frame):

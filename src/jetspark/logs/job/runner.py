@@ -109,6 +109,8 @@ class Runner:
             return  # Spark also reports idle triggers.
         self._reported[kind] = number
         rows, letters = (done.rows, done.dead_letters) if done is not None else (0, 0)
+        if done is not None and done.lines is not None:
+            lines = done.lines
         seconds = float(progress["durationMs"].get("triggerExecution", 0)) / 1000
         if kind != "dead-letters":  # It reads the same lines as the other query.
             self._totals["lines"] += lines
