@@ -64,7 +64,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("demo",),
     ),
     "jetspark.logs.job": (
-        ("patterns", "grok", "errors", "spark_home", "storage", "jars"),
+        ("patterns", "backtracking", "grok", "errors", "spark_home", "storage", "jars"),
         ("target",),
         ("config",),
         ("layout", "attempts"),
@@ -105,6 +105,7 @@ PURE = (
     "jetspark.logs.agent.split",
     "jetspark.logs.format.message",
     "jetspark.logs.format.names",
+    "jetspark.logs.job.backtracking",
     "jetspark.logs.job.config",
     "jetspark.logs.job.grok",
     "jetspark.logs.job.patterns",

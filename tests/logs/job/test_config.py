@@ -221,6 +221,28 @@ MISTAKES = {
         '"csv"\nfields = { a = "int" }\nheader = "a,c,a"',
         "line 14, parse.fields.a: is twice in parse.header",
     ),
+    "header": (
+        '"combined"',
+        '"csv"\nfields = { a = "int" }\nheader = 1',
+        "line 15, parse.header: expected bool | str, got int",
+    ),
+    "exponential-pattern": (
+        '"combined"',
+        '"regex"\npattern = "(?<a>(\\\\w+ ?)+)"',
+        "line 14, parse.pattern: could take forever on some lines",
+    ),
+    "slow-pattern": (
+        '"combined"',
+        '"grok"\npattern = "%{DATA:a} %{DATA:b} %{GREEDYDATA:c}"',
+        "line 14, parse.pattern: could take hours on some lines: several repetitions can match the same "
+        "text. Exclude what is between them, such as `[^ ]*` or `%{NOTSPACE}` for `.*`; "
+        "or set `max_line = 2345`",
+    ),
+    "long-lines": (
+        '"combined"',
+        '"grok"\npattern = "%{WORD:a}"\nmax_line = 65537',
+        "line 15, parse.max_line: 65537 is not between 1 and 65536",
+    ),
     "unknown-pattern": (
         '"combined"',
         '"grok"\npattern = "%{IPORHOTS:a}"',

@@ -1,6 +1,7 @@
 """The Spark job of the log pipeline, configured by `pipeline.toml`.
 
 patterns        regular expressions for Java, of the formats and of the user
+backtracking    how long a pattern of the user can take on a line
 grok            patterns by name
 errors          Spark's errors in one line
 storage         small files on any file system of Spark

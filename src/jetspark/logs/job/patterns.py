@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Pattern", "far_year", "numbered", "read_pattern"]
+__all__ = ["Pattern", "far_year", "in_python", "numbered", "read_pattern"]
 
 
 class Pattern(NamedTuple):
@@ -28,13 +28,18 @@ def numbered(text: str, *names: str) -> Pattern:
     return Pattern(text, {name: number for number, name in enumerate(names, 1)})
 
 
+def in_python(text: str) -> str:
+    """A pattern of the user with named groups as Python writes them."""
+    return re.sub(r"\(\?<(?![=!])", "(?P<", text)
+
+
 def read_pattern(text: str) -> Pattern:
     """Parse a pattern of the user, with named groups `(?<name>...)` or `(?P<name>...)`.
 
     Java allows fewer names than Python, so names become numbers. Raises ValueError if Python cannot compile
     it, or if it has no named group.
     """
-    python = re.sub(r"\(\?<(?![=!])", "(?P<", text)
+    python = in_python(text)
     try:
         compiled = re.compile(python)
     except (re.error, RecursionError, OverflowError) as error:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jetspark.logs.job.parse.match import is_one_value, matched
+from jetspark.logs.job.parse.match import is_list, matched
 from jetspark.logs.job.parse.times import iso_time
 from jetspark.logs.job.patterns import numbered
 
@@ -71,14 +71,15 @@ def _cri(frame: DataFrame) -> DataFrame:
 def _docker(frame: DataFrame) -> DataFrame:
     # Docker escapes line feeds inside of a document.
     documents = F.replace(_without_line_feed(F.col("_line")), F.lit("\n"), F.lit(","))
-    made = frame.withColumn("_listed", F.concat(F.lit("["), documents, F.lit("]")))
-    made = made.withColumn("_parts", F.from_json("_listed", _DOCKER))
+    made = frame.withColumn("_documents", documents)
+    listed = F.concat(F.lit("["), F.col("_documents"), F.lit("]"))
+    made = made.withColumn("_parts", F.from_json(listed, _DOCKER))
 
     def odd(part: Column) -> Column:
         return part["log"].isNull() | part["time"].isNull()
 
     outputs = F.array_distinct("_parts.stream")
-    is_docker = is_one_value(F.col("_listed")) & (F.size("_parts") > 0) & ~F.exists("_parts", odd)
+    is_docker = is_list(F.col("_documents"), F.size("_parts")) & ~F.exists("_parts", odd)
     is_docker = F.coalesce(is_docker & (F.size(outputs) == 1), F.lit(False))
     made = made.withColumn("_joined", F.array_join("_parts.log", ""))
     reason = F.when(~is_docker, F.lit("not a line of a Docker container"))

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.patterns import Pattern
 
-__all__ = ["dashed", "is_one_value", "matched", "or_null"]
+__all__ = ["MARK", "dashed", "is_list", "matched", "or_null"]
 
 #: Separates the groups of a match; a line that contains it does not parse.
-_MARK: Final = "\x01"
+MARK: Final = "\x01"
 
 
 def matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> DataFrame:
@@ -22,10 +22,10 @@ def matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> Dat
     them again.
     """
     order = list(pattern.groups.items())
-    template = "".join(f"{_MARK}${number}" for _, number in order) + _MARK
-    marked = F.when(~F.col(column).contains(_MARK), F.regexp_replace(column, pattern.text, template))
+    template = "".join(f"{MARK}${number}" for _, number in order) + MARK
+    marked = F.when(~F.col(column).contains(MARK), F.regexp_replace(column, pattern.text, template))
     parts = f"{prefix}parts"
-    frame = frame.withColumn(parts, F.split(marked, _MARK, -1))
+    frame = frame.withColumn(parts, F.split(marked, MARK, -1))
     found = F.coalesce(F.size(parts) == len(order) + 2, F.lit(False)) & (F.get(parts, 0) == "")
     columns = {prefix: F.coalesce(found, F.lit(False))}
     columns |= {f"{prefix}{name}": F.get(parts, index) for index, (name, _) in enumerate(order, 1)}
@@ -42,14 +42,11 @@ def or_null(name: str) -> Column:
     return F.when(F.col(name) != "", F.col(name))
 
 
-def is_one_value(text: Column) -> Column:
-    """Whether a text is a single JSON value.
+def is_list(values: Column, count: Column) -> Column:
+    """Whether a text is JSON values with commas between them, if Spark reads so many of them from `[text]`.
 
-    Spark's functions stop after the first value. So the text is put into two lists whose lengths are known if
-    it is one value: alone, and before another element.
+    Spark ignores what follows the end of a list, as in `[1] and more]`. So another value is put at the end of
+    the text: it counts only if the list does not end before it.
     """
-
-    def listed(rest: str) -> Column:
-        return F.json_array_length(F.concat(F.lit("["), text, F.lit(rest)))
-
-    return F.coalesce((listed("]") == 1) & (listed(",0]") == 2), F.lit(False))
+    length = F.json_array_length(F.concat(F.lit("["), values, F.lit(",0]")))
+    return F.coalesce(length == count + 1, F.lit(False))

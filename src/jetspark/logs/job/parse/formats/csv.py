@@ -26,13 +26,14 @@ class CsvFormat(FieldsFormat, frozen=True):
     separator: str = ","
     #: Empty: quotes are like other characters.
     quote: str = '"'
-    #: The first line of the files, if they have one: it says which value belongs to a field.
-    header: str | None = None
+    #: The first line of the files, which says which value belongs to a field; or true, if it names `fields`
+    #: in order. Such lines are skipped: they have no values.
+    header: str | bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all values of a line."""
-        if self.header is None:
+        if isinstance(self.header, bool):
             return tuple(self.fields)
         lines = [self.header.strip("\r\n")]
         if not self.quote:
@@ -52,7 +53,8 @@ class CsvFormat(FieldsFormat, frozen=True):
             raise where.error("parse.header", f"invalid: {error}") from None
         if len(names) > _MAX_COLUMNS:
             raise where.error(
-                "parse.header" if self.header else "parse.fields", f"more than {_MAX_COLUMNS} values"
+                "parse.header" if isinstance(self.header, str) else "parse.fields",
+                f"more than {_MAX_COLUMNS} values",
             )
         for name in self.fields:
             if names.count(name) != 1:
@@ -66,6 +68,9 @@ class CsvFormat(FieldsFormat, frozen=True):
         value = rf"{mark}[^{mark}]*+(?:{mark}{mark}[^{mark}]*+)*+{mark}|{bare}" if quote else bare
         line = rf"^{separator.join([f'({value})'] * len(names))}\r?+\z"
         any_line = rf"^(?:{value})(?:{separator}(?:{value}))*+\r?+\z"
+        if self.header:
+            is_header = F.col("_line").isin(*self._headers())
+            frame = frame.where(~F.coalesce(is_header, F.lit(False)))
         made = matched(frame, "_line", numbered(line, *map(str, range(len(names)))), "_value_")
         texts: dict[str, Column] = {}
         for name in self.fields:
@@ -74,10 +79,20 @@ class CsvFormat(FieldsFormat, frozen=True):
         bad = F.when(~F.col("_value_"), F.lit("not CSV: a quote is inside of a value, or not closed"))
         other_count = F.lit(f"not {len(names)} values")
         bad = F.when(~F.col("_value_") & F.col("_line").rlike(any_line), other_count).otherwise(bad)
-        if self.header is not None:
-            is_header = F.rtrim(F.regexp_replace("_line", "\r", "")) == self.header.strip()
-            bad = F.coalesce(F.when(is_header, F.lit("the header of the file")), bad)
         return typed(made.withColumns(texts), self.fields, bad)
+
+    def _headers(self) -> list[str]:
+        """The lines that are headers: with a byte order mark or not, and with either end."""
+        if isinstance(self.header, str):
+            lines = {self.header.strip("\r\n")}
+        else:
+            quoted = (
+                self.quote + name.replace(self.quote, self.quote * 2) + self.quote for name in self.names
+            )
+            lines = {self.separator.join(self.names), self.separator.join(quoted)}
+        return [
+            f"{mark}{line}{end}" for line in sorted(lines) for mark in ("", "\ufeff") for end in ("", "\r")
+        ]
 
     def _unquoted(self, text: Column) -> Column:
         inner = text.substr(F.lit(2), F.length(text) - 2)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from jetspark.logs.job.grok import Expanded, expand
 from jetspark.logs.job.parse.fields import TYPES
 from jetspark.logs.job.parse.formats.regex import RegexFormat
-from jetspark.logs.job.patterns import Pattern, read_pattern
 from jetspark.logs.toml_lines import Where
 
 __all__ = ["GrokFormat"]
@@ -19,8 +18,9 @@ class GrokFormat(RegexFormat, frozen=True):
     #: Patterns of the user, by name.
     patterns: dict[str, str] = {}  # noqa: RUF012 - a field of msgspec
 
-    def read(self) -> Pattern:
-        return read_pattern(self._expanded().text)
+    @property
+    def text(self) -> str:
+        return self._expanded().text
 
     @property
     def kinds(self) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as F
 
 from jetspark.logs.job.parse.fields import FieldsFormat, column_of
-from jetspark.logs.job.parse.match import is_one_value
+from jetspark.logs.job.parse.match import is_list
 from jetspark.logs.job.parse.times import iso_time
 from jetspark.logs.toml_lines import Where
 
@@ -52,9 +52,13 @@ class JsonFormat(FieldsFormat, frozen=True):
                 raise where.error(("parse", "fields", name), str(error)) from None
 
     def parse_fields(self, frame: DataFrame) -> tuple[DataFrame, Column]:
-        made = frame.withColumn("_json", F.from_json("_line", self._schema(), _OPTIONS))
-        is_object = F.ltrim("_line").startswith("{") & is_one_value(F.col("_line"))
-        columns, wrong = {}, F.col("_json").getField(_CORRUPT).isNotNull()
+        # A list shows how many values Spark reads; only an object shows that it is corrupt.
+        wrapped = F.concat(F.lit('{"lines":['), F.col("_line"), F.lit("]}"))
+        made = frame.withColumn("_read", F.from_json(wrapped, self._schema(), _OPTIONS))
+        made = made.withColumn("_json", F.get("_read.lines", 0))
+        one = (F.size("_read.lines") == 1) & is_list(F.col("_line"), F.lit(1))
+        is_object = F.coalesce(F.ltrim("_line").startswith("{") & one, F.lit(False))
+        columns, wrong = {}, F.col("_read").getField(_CORRUPT).isNotNull()
         for name, kind in self.fields.items():
             given = _value(name)
             columns[column_of(name)] = iso_time(given) if kind == "timestamp" else given
@@ -70,7 +74,9 @@ class JsonFormat(FieldsFormat, frozen=True):
         for name, kind in self.fields.items():
             _add(tree, name.split("."), kind)
         flat = {name: kind for name, kind in self.fields.items() if "." in name}
-        return _struct({**tree, **flat, _CORRUPT: "string"})
+        lines = types.ArrayType(_struct({**tree, **flat}))
+        corrupt = types.StructField(_CORRUPT, types.StringType())
+        return types.StructType([types.StructField("lines", lines), corrupt])
 
 
 def _add(tree: _Tree, path: list[str], kind: str) -> None:

@@ -58,7 +58,7 @@ class SyslogFormat(LineFormat, frozen=True):
             # RFC 5424 allows `-` for an unknown time.
             "time": F.when(new & (F.col("_n_time") == "-"), F.col("_logged"))
             .when(new, iso_time(F.col("_n_time"), _ISO))
-            .when(old.rlike(_ISO), iso_time(old, _ISO))
+            .when(old < "A", old.try_cast("timestamp"))  # it begins with the year
             .otherwise(time_of_this_year(old)),
         }
         reason = F.when(~(new | F.col("_o_")), F.lit("not a syslog line")).when(
