@@ -142,6 +142,9 @@ def test_logfmt_lines_have_quotes_types_and_keys_without_values(
         "msg=/a?b=c line=7 ts=2026-01-31T12:00:00Z sig=abc== ok=false",
         "ts=12:30:00",
         "ts=+294248-01-31T12:00:00Z",
+        " \tmsg=debug debug=7  ts=2026-01-31T12:00:00Z\t",
+        'ts=2026-01-31T12:00:00Z msg="a"b',
+        "ts=2026-01-31T12:00:00Z msg=a\x01b",
     ]
     rows = parsed(session, tmp_path, parse, lines)
     assert [row._reason for row in rows] == [
@@ -155,7 +158,10 @@ def test_logfmt_lines_have_quotes_types_and_keys_without_values(
         None,
         None,
         *["ts is not a time"] * 2,
+        None,
+        *["not logfmt"] * 2,
     ]
+    assert (rows[11].msg, rows[11].debug) == ("debug", "7")
     assert (rows[8].msg, rows[8].line, rows[8].ok) == ("/a?b=c", 7, False)
     assert (rows[0].msg, rows[0].took, rows[0].ok, rows[0].debug) == ('a "b" \\ c', 1.5, True, None)
     assert (rows[1].msg, rows[1].took) == ("x", None)
@@ -307,9 +313,42 @@ def test_csv_values_are_in_order_or_named_by_a_header(session: SparkSession, tmp
 
     parse = 'format = "csv"\nseparator = "|"\nquote = ""\nheader = "Id|User Name|n"\n'
     parse += 'fields = { n = "bigint", "User Name" = "string" }'
-    rows = parsed(session, tmp_path, parse, ["Id|User Name|n\r", '1|"x|2', "1|x"])
-    assert [row._reason for row in rows] == ["the header of the file", None, "not 3 values"]
-    assert (rows[1].n, rows[1].User_Name, utc(rows[1].time)) == (2, '"x', RECEIVED)
+    lines = ["Id|User Name|n\r", '1|"x|2', "\ufeffId|User Name|n", "1|x", "id|User Name|n"]
+    rows = parsed(session, tmp_path, parse, lines)
+    assert [(row.sequence, row._reason) for row in rows] == [
+        (2, None),
+        (4, "not 3 values"),
+        (5, "n is not of type bigint"),
+    ]
+    assert (rows[0].n, rows[0].User_Name, utc(rows[0].time)) == (2, '"x', RECEIVED)
+
+
+def test_csv_headers_that_name_the_fields_are_skipped(session: SparkSession, tmp_path: Path) -> None:
+    parse = 'format = "csv"\nheader = true\nfields = { id = "int", "User Name" = "string" }'
+    lines = ["id,User Name", '"id","User Name"\r', "1,x", "id,User", b"\xff", "User Name,id"]
+    rows = parsed(session, tmp_path, parse, lines)
+    assert [(row.sequence, row._reason) for row in rows] == [
+        (3, None),
+        (4, "id is not of type int"),
+        (5, "not 2 values"),
+        (6, "id is not of type int"),
+    ]
+    headers = {"Content-Encoding": "gzip"}
+    source = "\ncompressed = true"
+    lines = [gzip.compress(b"id,User Name"), gzip.compress(b"1,x"), b"not packed"]
+    rows = parsed(session, tmp_path, parse, lines, source=source, headers=headers)
+    assert [(row.sequence, row._reason) for row in rows] == [(2, None), (3, "invalid compressed data")]
+
+
+def test_csv_lines_may_have_many_values(session: SparkSession, tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(500)]
+    parse = f'format = "csv"\nheader = "{",".join(names)}"\nfields = {{ c0 = "int", c499 = "string" }}'
+    lines = [",".join(names), ",".join(["7"] * 499 + ['"a ""b"""']), ",".join("7" * 499)]
+    rows = parsed(session, tmp_path, parse, lines)
+    assert [(row.c0, row.c499, row._reason) for row in rows] == [
+        (7, 'a "b"', None),
+        (None, None, "not 500 values"),
+    ]
 
 
 def test_grok_patterns_give_columns_with_types(session: SparkSession, tmp_path: Path) -> None:
@@ -420,7 +459,7 @@ def test_compressed_lines_are_read_if_the_file_says_so(
 
 def test_lines_that_become_very_large_are_handed_on_in_pieces() -> None:
     bomb = gzip.compress(bytes(1 << 20))
-    columns = {"data": [bomb] * 130 + [b"plain"], "_encoding": ["gzip"] * 130 + [None]}
+    columns = {"data": [bomb] * 130 + [b"plain"], "_compression": ["gzip"] * 130 + [None]}
     pieces = list(unpack(iter([pa.RecordBatch.from_pydict(columns)])))
     assert [piece.num_rows for piece in pieces] == [64, 64, 3]
     plain = [each.as_py() for piece in pieces for each in piece.column("_plain")]

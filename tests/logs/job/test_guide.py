@@ -1,0 +1,98 @@
+"""The formats in the guide and in the examples, on the lines that they show; the output of `pipeline try`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jetspark.logs.format.line import Line
+from jetspark.logs.job.config_file import read_config
+from jetspark.logs.job.trial import TrialLines, try_lines
+from tests.cli.conftest import no_settings, process
+from tests.cli.support import Process
+from tests.logs.job.support import MINIMAL, access_line
+
+__all__ = ["no_settings", "process"]
+
+#: Seconds; Spark takes some to start, and on a busy machine many.
+SLOW = 300.0
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).parents[3]
+GUIDE = (ROOT / "docs/pipeline.md").read_text()
+
+
+def settings() -> dict[str, str]:
+    """Files by their names: sections `[parse]` of the guide, completed, and the examples."""
+    sections = re.findall(r"```toml\n(# Lines:\n.*?)```", GUIDE, re.DOTALL)
+    found = {
+        re.findall(r'format = "(\w+)"', section)[0] + str(number): lines_of(section, comments=True)
+        + MINIMAL.format(
+            parse=section.partition("[parse]\n")[2], more="", source="", sink="", format="parquet"
+        )
+        for number, section in enumerate(sections)
+    }
+    for file in (ROOT / "examples/pipeline").glob("*.toml"):
+        if "# Lines:\n" in file.read_text():
+            found[file.stem] = file.read_text()
+    return found
+
+
+def lines_of(text: str, *, comments: bool = False) -> str:
+    """The lines that a file shows in its comments."""
+    shown = re.search(r"^# Lines:\n((?:#   .*\n)+)", text, re.MULTILINE)
+    assert shown is not None
+    return shown[0] if comments else re.sub(r"^#   ", "", shown[1], flags=re.MULTILINE)
+
+
+def test_the_formats_of_the_guide_and_the_examples_parse_their_lines(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    found = settings()
+    assert len(found) >= 9
+    for name, text in found.items():
+        file = tmp_path / f"{name}.toml"
+        file.write_text(text)
+        config, where = read_config(file)
+        lines = lines_of(text).splitlines()
+        given = TrialLines([Line(0, line.encode()) for line in lines], "web1", "app.log")
+        tried = try_lines(session, config, where, given)
+        assert [each.reason for each in tried if each.reason is not None] == [], name
+        headers = sum(line == getattr(config.parse, "header", None) for line in lines)
+        assert len(tried) == len(lines) - headers, name
+
+
+def test_a_file_is_tried_as_the_guide_shows_it(process: Callable[..., Process], tmp_path: Path) -> None:
+    shown = re.search(
+        r"^\$ jetspark pipeline try pipeline.toml app.log\n(.*?)```", GUIDE, re.DOTALL | re.MULTILINE
+    )
+    assert shown is not None
+    (tmp_path / "app.log").write_text(
+        "".join(f"{line}\n" for line in re.findall(r"(?m)^\d+: (.*)", shown[1]))
+    )
+    file = ROOT / "examples/pipeline/service_to_parquet.toml"
+    ended = process("pipeline", "try", file, "app.log", cwd=tmp_path).end(SLOW)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == shown[1]
+    assert [each.name for each in tmp_path.iterdir()] == ["app.log"]
+
+
+def test_lines_of_standard_input_that_do_not_parse_are_shown_as_json(
+    process: Callable[..., Process], tmp_path: Path
+) -> None:
+    file = ROOT / "examples/pipeline/access_to_parquet.toml"
+    lines = b"%b\npoison\n%b\nmore \xff" % ((access_line("web1", 1).encode(),) * 2)
+    (tmp_path / "lines").write_bytes(lines)
+    with (tmp_path / "lines").open("rb") as stdin:
+        options = ("--failed", "--json", "--lines", "4")
+        ended = process("pipeline", "try", file, "-", *options, stdin=stdin, cwd=tmp_path).end(SLOW)
+    assert (ended.code, ended.err) == (0, "")
+    reason = "not a line of format combined"
+    assert ended.records == [
+        {"number": 2, "line": "poison", "row": None, "reason": reason},
+        {"number": 4, "line": "more \ufffd", "row": None, "reason": reason},
+    ]
