@@ -14,7 +14,7 @@ from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.trial import TrialLines, try_lines
 from tests.cli.conftest import no_settings, process
 from tests.cli.support import Process
-from tests.logs.job.support import MINIMAL, access_line
+from tests.logs.job.support import MINIMAL
 
 __all__ = ["no_settings", "process"]
 
@@ -81,18 +81,26 @@ def test_a_file_is_tried_as_the_guide_shows_it(process: Callable[..., Process], 
     assert [each.name for each in tmp_path.iterdir()] == ["app.log"]
 
 
-def test_lines_of_standard_input_that_do_not_parse_are_shown_as_json(
+def test_lines_of_standard_input_are_joined_and_those_that_do_not_parse_shown_as_json(
     process: Callable[..., Process], tmp_path: Path
 ) -> None:
-    file = ROOT / "examples/pipeline/access_to_parquet.toml"
-    lines = b"%b\npoison\n%b\nmore \xff" % ((access_line("web1", 1).encode(),) * 2)
-    (tmp_path / "lines").write_bytes(lines)
+    at = "2026-01-31T12:00:00.123456789Z"
+    lines = [
+        f'{at} stdout F {{"level": "info"}}',
+        f'{at} stdout P {{"level": ',
+        f'{at} stdout F "warn"}}',
+        "poison \udcff",
+        f'{at} stderr P {{"level',
+    ]
+    (tmp_path / "lines").write_text("\n".join(lines), errors="surrogateescape")
+    file = ROOT / "examples/pipeline/containers_to_parquet.toml"
     with (tmp_path / "lines").open("rb") as stdin:
-        options = ("--failed", "--json", "--lines", "4")
-        ended = process("pipeline", "try", file, "-", *options, stdin=stdin, cwd=tmp_path).end(SLOW)
+        ended = process("pipeline", "try", file, "-", "--failed", "--json", stdin=stdin, cwd=tmp_path).end(
+            SLOW
+        )
     assert (ended.code, ended.err) == (0, "")
-    reason = "not a line of format combined"
+    partial = "a partial line: its end is not in the message"
     assert ended.records == [
-        {"number": 2, "line": "poison", "row": None, "reason": reason},
-        {"number": 4, "line": "more \ufffd", "row": None, "reason": reason},
+        {"number": 3, "line": "poison \ufffd", "row": None, "reason": "not a line of a CRI container"},
+        {"number": 4, "line": lines[4], "row": None, "reason": partial},
     ]

@@ -21,6 +21,8 @@ from jetspark.cli.ui.failure import Failure, require
 from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import stopped_by_signals
 from jetspark.errors import Error, UsageError
+from jetspark.logs.agent.join import join_events
+from jetspark.logs.agent.multiline import Multiline
 from jetspark.logs.agent.options import MAX_LINE
 from jetspark.logs.agent.split import split_lines
 from jetspark.logs.format.line import Line
@@ -212,9 +214,9 @@ def try_pipeline(
         check_source(config)
     else:
         name = None if str(log) == "-" else str(log)
-        given = TrialLines(_first_lines(log, lines), socket.gethostname(), name)
+        given = TrialLines(_first_lines(log, lines, config), socket.gethostname(), name)
     with tempfile.TemporaryDirectory(prefix="jetspark-", ignore_cleanup_errors=True) as place:
-        spark = start_session(config, Path(place) / "spark.log", master="local[1]")
+        spark = start_session(config, Path(place) / "spark.log", trial=True)
         try:
             outcomes = try_lines(spark, config, where, given)
         finally:
@@ -232,8 +234,8 @@ def try_pipeline(
         run.out.text(f"{show_count(len(outcomes))} lines: {show_count(bad)} do not parse")
 
 
-def _first_lines(log: Path, count: int) -> list[Line]:
-    """The first lines of a file, or of standard input, split as the agent splits them."""
+def _first_lines(log: Path, count: int, config: Config) -> list[Line]:
+    """The first lines of a file, or of standard input, as the agent ships them."""
     data, chunk = bytearray(), b""
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if str(log) == "-" else log.open("rb") as file:
@@ -243,7 +245,10 @@ def _first_lines(log: Path, count: int) -> list[Line]:
                 data += chunk
     except OSError as error:
         raise UsageError(f"cannot read {log}: {error.strerror}") from None
-    return split_lines(bytes(data), 0, MAX_LINE, final=not chunk)[0][:count]
+    if config.parse.container is None:
+        return split_lines(bytes(data), 0, MAX_LINE, final=not chunk)[0][:count]
+    rule = Multiline(container=config.parse.container)
+    return join_events(bytes(data), 0, MAX_LINE, rule, final=not chunk)[0][:count]
 
 
 def _read(run: Run, file: Path) -> tuple[Config, Where]:

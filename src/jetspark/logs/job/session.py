@@ -43,7 +43,9 @@ _STATIC: Final = {
 }
 #: Java's matcher recurses: this stack suffices for a user's pattern on the longest line that it is tried on.
 #: It takes memory only where it is used.
-_DEEP: Final = {f"spark.{part}.extraJavaOptions": "-Xss64m" for part in ("driver", "executor")}
+_DEEP: Final = "-Xss64m"
+#: For a few lines, the quick compiler of Java is the better one.
+_BRIEF: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Hadoop sets the permissions of files itself, whatever the process would give them.
 _UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -63,17 +65,20 @@ _FEW_FILES: Final = {
 _archives: list[ClassArchive] = []
 
 
-def start_session(config: Config, log: Path, *, master: str | None = None) -> SparkSession:
+def start_session(config: Config, log: Path, *, trial: bool = False) -> SparkSession:
     """Start Spark; it and its workers log to the file `log`. Raises `Error` if it does not start.
 
-    `master` replaces that of the configuration.
+    For a `trial`, it is a local Spark that starts sooner, and is slower.
     """
-    master = master or config.spark.master
+    master = "local[1]" if trial else config.spark.master
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # It prints Java stack traces for invalid SQL, which the job reports in one line.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     umask = config.spark.umask
-    conf = {**_STATIC, **SQL_CONF, _UMASK: umask, **(_DEEP if config.parse.deep else {})}
+    conf = {**_STATIC, **SQL_CONF, _UMASK: umask}
+    java = [*([_DEEP] if config.parse.deep else []), *([_BRIEF] if trial else [])]
+    if java:
+        conf |= {f"spark.{part}.extraJavaOptions": " ".join(java) for part in ("driver", "executor")}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf |= _LOCAL
