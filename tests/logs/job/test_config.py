@@ -243,6 +243,11 @@ MISTAKES = {
         '"grok"\npattern = "%{WORD:a}"\nmax_line = 65537',
         "line 15, parse.max_line: 65537 is not between 1 and 65536",
     ),
+    "time-by-case": (
+        '"combined"',
+        '"csv"\nfields = { Time = "timestamp" }',
+        'line 12, parse.time: the field Time would be lost. Set `time = "Time"`',
+    ),
     "unknown-pattern": (
         '"combined"',
         '"grok"\npattern = "%{IPORHOTS:a}"',

@@ -235,7 +235,7 @@ class Config(Section, frozen=True):
         """The columns that come from a line, without `time`."""
         unwrapped = ("output",) if self.parse.container is not None else ()
         kept = ("line",) if self.parse.keep_line and "line" not in self.fields else ()
-        return tuple(name for name in (*unwrapped, *self.fields, *kept) if name != "time")
+        return tuple(name for name in (*unwrapped, *self.fields, *kept) if name.lower() != "time")
 
     @property
     def row_columns(self) -> tuple[str, ...]:

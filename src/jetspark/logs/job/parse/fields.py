@@ -61,8 +61,9 @@ class FieldsFormat(LineFormat, frozen=True):
                 raise where.error(("parse", "fields", name), f"{kind!r} is not one of {', '.join(TYPES)}")
         if not self.columns:
             raise where.error("parse.fields", f"is missing: format {self.format} needs its columns")
-        if "time" in self.columns and (self.time is None or column_of(self.time) != "time"):
-            raise where.error("parse.time", "the field time would be lost", 'Set `time = "time"`')
+        for name in self.kinds:
+            if column_of(name).lower() == "time" and name != self.time:
+                raise where.error("parse.time", f"the field {name} would be lost", f'Set `time = "{name}"`')
         if self.time is not None:
             self._check_time(self.time, where)
         elif self.time_format is not None:
