@@ -5,9 +5,10 @@ and prints one part. Absolute figures depend on the machine and its load; compar
 
 The map, in reading order; each file may import those above it:
 
+    cpu           CPU time of processes
     harness       what a measurement is, and the loop that runs one: contenders in turn, several rounds
     results       what was measured, as JSON, with the machine and the versions
-    processor     CPU time of other processes; the Spark session
+    processor     work with Spark: its session, its rate, CPU by process
     raw           a client that only moves bytes: the ceiling
     fast_ingest   the same for fast ingest
     delay         a proxy that delays every byte

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
+from bench.cpu import cpu_times
+
 #: What one run of a contender gave, by the keys of the measurement's columns.
 Sample: TypeAlias = dict[str, float]
 
@@ -64,6 +66,7 @@ class Column:
 
 RATE: Final = Column("rate", "messages/s", "{:,.0f}")
 CPU: Final = Column("cpu", "client CPU, us/message", "{:.2f}")
+SERVER_CPU: Final = Column("server", "server CPU, us/message", "{:.2f}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,19 +171,34 @@ def _uvloop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 class Stopwatch:
-    """`with Stopwatch() as watch: ...; return watch.sample(n)`: wall time, and CPU time of this process."""
+    """`with Stopwatch() as watch: ...; return watch.sample(n)`: wall time, and CPU time of this process.
+
+    With the process id of a server, its CPU time too.
+    """
+
+    def __init__(self, server: int | None = None) -> None:
+        self._server = server
 
     def __enter__(self) -> Stopwatch:
+        self._server_cpu = self._of_server()
         self._start, self._cpu = time.perf_counter(), time.process_time()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.cpu = time.process_time() - self._cpu
         self.seconds = time.perf_counter() - self._start
+        self.server_cpu = self._of_server() - self._server_cpu
+
+    def _of_server(self) -> float:
+        return 0.0 if self._server is None else cpu_times(self._server)[0]
 
     def sample(self, count: int, **more: float) -> Sample:
         """The rate, the microseconds of CPU per message, and `more`."""
-        return {"rate": count / self.seconds, "cpu": self.cpu / count * 1e6, **more}
+        scale = 1e6 / count
+        sample = {"rate": count / self.seconds, "cpu": self.cpu * scale}
+        if self._server is not None:
+            sample["server"] = self.server_cpu * scale
+        return {**sample, **more}
 
 
 def say(text: str) -> None:

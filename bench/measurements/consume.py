@@ -15,7 +15,17 @@ import jetspark
 import jetspark.blocking
 import jetspark.server
 from bench import raw
-from bench.harness import SIZES, Contender, Measurement, Sample, Stopwatch, on_both_loops
+from bench.harness import (
+    CPU,
+    RATE,
+    SERVER_CPU,
+    SIZES,
+    Contender,
+    Measurement,
+    Sample,
+    Stopwatch,
+    on_both_loops,
+)
 from jetspark import AckPolicy, ConsumerConfig, StorageType, StreamConfig
 
 BATCH: Final = 5_000
@@ -31,9 +41,13 @@ class Bed:
     def __init__(self, server: jetspark.server.Server, js: jetspark.blocking.JetStream, size: int) -> None:
         self.url = server.url
         self.port = server.port
+        self._server = server.pid
         self.batch = min(BATCH, BATCH_BYTES // size)
         self._js = js
         self._numbers = itertools.count(1)
+
+    def watch(self) -> Stopwatch:
+        return Stopwatch(self._server)
 
     @contextmanager
     def consumer(self, *, acked: bool, push: bool = False) -> Iterator[str]:
@@ -84,7 +98,7 @@ async def fetch(bed: Bed, name: str, count: int, acked: bool) -> Sample:
     received = 0
     async with jetspark.connect(bed.url) as nc:
         consumer = await nc.jetstream().get_consumer("BENCH", name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             while received < count:
                 batch = await consumer.fetch(min(bed.batch, count - received))
                 if acked:
@@ -98,7 +112,7 @@ async def fetch_and_look(bed: Bed, name: str, count: int, acked: bool) -> Sample
     received = size = 0
     async with jetspark.connect(bed.url) as nc:
         consumer = await nc.jetstream().get_consumer("BENCH", name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             while received < count:
                 batch = await consumer.fetch(min(bed.batch, count - received))
                 for message in batch:
@@ -112,7 +126,7 @@ async def messages(bed: Bed, name: str, count: int, acked: bool) -> Sample:
     received = 0
     async with jetspark.connect(bed.url) as nc:
         consumer = await nc.jetstream().get_consumer("BENCH", name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             iterator = consumer.messages(max_messages=bed.batch)
             async for message in iterator:
                 if acked:
@@ -129,7 +143,7 @@ async def messages_and_look(bed: Bed, name: str, count: int, acked: bool) -> Sam
     received = size = 0
     async with jetspark.connect(bed.url) as nc:
         consumer = await nc.jetstream().get_consumer("BENCH", name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             iterator = consumer.messages(max_messages=bed.batch)
             async for message in iterator:
                 size += len(message.data)
@@ -155,7 +169,7 @@ async def consume(bed: Bed, name: str, count: int, acked: bool) -> Sample:
 
     async with jetspark.connect(bed.url) as nc:
         consumer = await nc.jetstream().get_consumer("BENCH", name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             running = await consumer.consume(handle, max_messages=bed.batch)
             await asyncio.wait_for(done.wait(), 60)
             await nc.flush(60)
@@ -168,7 +182,7 @@ async def classic_fetch(bed: Bed, name: str, count: int, acked: bool) -> Sample:
     received = 0
     async with jetspark.connect(bed.url) as nc:
         subscription = await nc.jetstream().pull_subscribe(stream="BENCH", consumer=name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             while received < count:
                 batch = await subscription.fetch(min(bed.batch, count - received), timeout=30)
                 jetspark.ack_all(batch)
@@ -188,7 +202,7 @@ async def classic_push(bed: Bed, name: str, count: int, acked: bool) -> Sample:
             done.set()
 
     async with jetspark.connect(bed.url) as nc:
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             await nc.jetstream().subscribe(stream="BENCH", consumer=name, callback=handle)
             await asyncio.wait_for(done.wait(), 60)
             await nc.flush(60)
@@ -199,7 +213,7 @@ async def blocking_fetch(bed: Bed, name: str, count: int, acked: bool) -> Sample
     received = 0
     with jetspark.blocking.connect(bed.url) as nc:
         consumer = nc.jetstream().get_consumer("BENCH", name)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             while received < count:
                 batch = consumer.fetch(min(bed.batch, count - received))
                 if acked:
@@ -220,7 +234,7 @@ async def fetch_natsrpy(bed: Bed, name: str, count: int, acked: bool) -> Sample:
     js = await nc.jetstream()
     consumer = await (await js.streams.get("BENCH")).consumers.get_pull(name)
     received = 0
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         while received < count:
             batch = await consumer.fetch(max_messages=min(bed.batch, count - received))
             if acked:
@@ -237,7 +251,7 @@ async def fetch_nats_py(bed: Bed, name: str, count: int, acked: bool) -> Sample:
     nc = await nats.connect(bed.url)
     subscription = await nc.jetstream().pull_subscribe_bind(durable=name, stream="BENCH")
     received = 0
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         while received < count:
             batch = await subscription.fetch(min(bed.batch, count - received), timeout=30)
             if acked:
@@ -250,7 +264,7 @@ async def fetch_nats_py(bed: Bed, name: str, count: int, acked: bool) -> Sample:
 
 
 async def read_raw(bed: Bed, name: str, count: int, acked: bool) -> Sample:
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         raw.pull(bed.port, "BENCH", name, subject=SUBJECT, count=count, batch=bed.batch, acked=acked)
     return watch.sample(count)
 
@@ -294,6 +308,7 @@ FETCH: Final = Measurement(
     quick=2_000,
     sizes=SIZES,
     max_bytes=96 << 20,
+    columns=(RATE, CPU, SERVER_CPU),
     peer="nats-py",
     ceiling="raw socket",
 )
@@ -311,6 +326,7 @@ ACKED: Final = Measurement(
     contenders=tuple(contenders(acked=True)),
     count=100_000,
     quick=2_000,
+    columns=(RATE, CPU, SERVER_CPU),
     peer="nats-py",
     ceiling="raw socket",
 )

@@ -11,7 +11,17 @@ import jetspark
 import jetspark.blocking
 import jetspark.server
 from bench import raw
-from bench.harness import SIZES, Contender, Measurement, Sample, Stopwatch, on_both_loops
+from bench.harness import (
+    CPU,
+    RATE,
+    SERVER_CPU,
+    SIZES,
+    Contender,
+    Measurement,
+    Sample,
+    Stopwatch,
+    on_both_loops,
+)
 from jetspark import StorageType, StreamConfig
 
 STREAM: Final = StreamConfig(
@@ -27,8 +37,12 @@ class Bed:
     def __init__(self, server: jetspark.server.Server, js: jetspark.blocking.JetStream, size: int) -> None:
         self.url = server.url
         self.port = server.port
+        self._server = server.pid
         self.payload = b"x" * size
         self._js = js
+
+    def watch(self) -> Stopwatch:
+        return Stopwatch(self._server)
 
     @contextmanager
     def stream(self, count: int) -> Iterator[None]:
@@ -64,7 +78,7 @@ def stored(publisher: Publisher) -> Publisher:
 
 async def send(bed: Bed, count: int) -> Sample:
     async with jetspark.connect(bed.url) as nc:
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             async with nc.jetstream().publisher(WINDOW) as publisher:
                 for _ in range(count):
                     await publisher.send(SUBJECT, bed.payload)
@@ -73,7 +87,7 @@ async def send(bed: Bed, count: int) -> Sample:
 
 async def publish(bed: Bed, count: int) -> Sample:
     async with jetspark.connect(bed.url) as nc:
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             async with nc.jetstream().publisher(WINDOW, max_buffered_bytes=1 << 30) as publisher:
                 for _ in range(count):
                     publisher.publish(SUBJECT, bed.payload)
@@ -86,7 +100,7 @@ async def blocking_send(bed: Bed, count: int) -> Sample:
 
 def _blocking_send(bed: Bed, count: int) -> Sample:
     with jetspark.blocking.connect(bed.url) as nc:
-        watch = Stopwatch()
+        watch = bed.watch()
         with watch, nc.jetstream().publisher(WINDOW) as publisher:
             for _ in range(count):
                 publisher.send(SUBJECT, bed.payload)
@@ -96,7 +110,7 @@ def _blocking_send(bed: Bed, count: int) -> Sample:
 async def atomic(bed: Bed, count: int) -> Sample:
     async with jetspark.connect(bed.url) as nc:
         js = nc.jetstream(timeout=30)
-        with Stopwatch() as watch:
+        with bed.watch() as watch:
             for start in range(0, count, ATOMIC):
                 async with js.atomic_batch() as batch:
                     for _ in range(min(ATOMIC, count - start)):
@@ -109,7 +123,7 @@ async def publish_nats_py(bed: Bed, count: int) -> Sample:
 
     nc = await nats.connect(bed.url)
     js = nc.jetstream(publish_async_max_pending=WINDOW)
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         for _ in range(count):
             await js.publish_async(SUBJECT, bed.payload)
         await js.publish_async_completed()
@@ -124,7 +138,7 @@ async def publish_natsrpy(bed: Bed, count: int) -> Sample:
     nc = natsrpy.Nats([bed.url])
     await nc.startup()
     js = await nc.jetstream()
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         for start in range(0, count, WINDOW):
             size = min(WINDOW, count - start)
             await asyncio.gather(*[js.publish(SUBJECT, bed.payload, wait=True) for _ in range(size)])
@@ -133,13 +147,13 @@ async def publish_natsrpy(bed: Bed, count: int) -> Sample:
 
 
 async def publish_raw(bed: Bed, count: int) -> Sample:
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         raw.publish_acknowledged(bed.port, SUBJECT, bed.payload, count, WINDOW)
     return watch.sample(count)
 
 
 async def publish_raw_ids(bed: Bed, count: int) -> Sample:
-    with Stopwatch() as watch:
+    with bed.watch() as watch:
         raw.publish_acknowledged(bed.port, SUBJECT, bed.payload, count, WINDOW, message_ids=True)
     return watch.sample(count)
 
@@ -175,6 +189,7 @@ PUBLISH: Final = Measurement(
     quick=2_000,
     sizes=SIZES,
     max_bytes=48 << 20,
+    columns=(RATE, CPU, SERVER_CPU),
     peer="nats-py",
     ceiling="raw socket, ids",
 )
