@@ -16,7 +16,7 @@ def everything() -> list[Measurement]:
     listed = [core.PUBLISH, core.SUBSCRIBE, consume.FETCH, consume.ACKED, publish.PUBLISH]
     listed += [latency.DELIVERY, latency.REQUEST, scale.SCALE]
     if importlib.util.find_spec("pyspark") is None:
-        return [*listed, ship.SHIP, recovery.RECOVERY]
+        return [*listed, ship.SHIP, recovery.RECOVERY, recovery.STEPDOWN]
     from bench.measurements import (
         pipeline,
         pipeline_batch,
@@ -28,4 +28,5 @@ def everything() -> list[Measurement]:
 
     listed += [spark_read.READ, streams.STREAMS, spark_write.WRITE, ship.SHIP]
     listed += [pipeline.PIPELINE, pipeline.STEPS, pipeline_formats.FORMATS]
-    return [*listed, pipeline_batch.BATCH, pipeline_batch.START, recovery.RECOVERY]
+    listed += [pipeline_batch.BATCH, pipeline_batch.START]
+    return [*listed, recovery.RECOVERY, recovery.STEPDOWN]

@@ -1,11 +1,14 @@
-"""Recovery time after the server was killed: from its return to the next message."""
+"""Recovery times: of a server that was killed, and of a consumer in a cluster whose leader stepped down."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import statistics
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 import jetspark
@@ -54,11 +57,11 @@ async def feed(js: jetspark.JetStream) -> None:
         await asyncio.sleep(0.002)
 
 
-async def fetch(js: jetspark.JetStream, seen: list[float]) -> None:
+async def fetch(js: jetspark.JetStream, seen: list[float], *, expires: float = 1.0) -> None:
     consumer = await js.get_consumer("R", "c")
     while True:
         try:
-            batch = await consumer.fetch(10, expires=1.0)
+            batch = await consumer.fetch(10, expires=expires)
         except jetspark.Error:
             await asyncio.sleep(0.05)
             continue
@@ -112,4 +115,126 @@ RECOVERY: Final = Measurement(
     count=50,
     quick=5,
     columns=(Column("seconds", "seconds", "{:.2f}"),),
+)
+
+
+# --- a leader that steps down
+
+
+@contextmanager
+def cluster(size: int, count: int) -> Iterator[str]:
+    with jetspark.server.run_cluster(3) as servers:
+        yield servers.url
+
+
+def stepped_down(work: Callable[[str, list[float]], Coroutine[Any, Any, None]]) -> Callable[[str, int], Any]:
+    """Let the leader of the consumer step down `count` times under `work`."""
+
+    async def run(url: str, count: int) -> Sample:
+        async with jetspark.connect(url) as feeding, jetspark.connect(url) as nc:
+            js = nc.jetstream(timeout=30)
+            stream = await js.create_stream(StreamConfig(name="R", subjects=["r"], num_replicas=3))
+            await stream.create_consumer(ConsumerConfig(durable_name="c", ack_wait=30, num_replicas=3))
+            seen: list[float] = []
+            tasks = [asyncio.create_task(feed(feeding.jetstream())), asyncio.create_task(work(url, seen))]
+            waits = []
+            async with asyncio.timeout(60 * count):
+                for _ in range(count):
+                    await _later_than(time.monotonic() + 1, seen)
+                    await js.stepdown_consumer_leader("R", "c")
+                    asked = time.monotonic()
+                    # What was under way may still arrive; the next leader sends everything after it.
+                    await _later_than(asked + 1, seen)
+                    times = [asked, *(each for each in seen if each > asked)]
+                    waits.append(max(after - before for before, after in itertools.pairwise(times)))
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await js.delete_stream("R")
+        return {"seconds": statistics.median(waits), "longest": max(waits)}
+
+    return run
+
+
+async def _later_than(moment: float, seen: list[float]) -> None:
+    while not seen or seen[-1] < moment:
+        await asyncio.sleep(0.005)
+
+
+def through(work: Work) -> Callable[[str, list[float]], Coroutine[Any, Any, None]]:
+    """The work of a jetspark client with a connection of its own."""
+
+    async def run(url: str, seen: list[float]) -> None:
+        async with jetspark.connect(url) as nc:
+            await work(nc.jetstream(), seen)
+
+    return run
+
+
+long_fetch = partial(fetch, expires=5.0)
+
+
+async def next_message(js: jetspark.JetStream, seen: list[float]) -> None:
+    consumer = await js.get_consumer("R", "c")
+    while True:
+        try:
+            message = await consumer.next(expires=5)
+        except jetspark.Error:
+            continue
+        message.ack()
+        seen.append(time.monotonic())
+
+
+async def classic_fetch(js: jetspark.JetStream, seen: list[float]) -> None:
+    subscription = await js.pull_subscribe(stream="R", consumer="c")
+    while True:
+        try:
+            batch = await subscription.fetch(10, timeout=5)
+        except jetspark.Error:
+            continue
+        jetspark.ack_all(batch)
+        seen += [time.monotonic()] * len(batch)
+
+
+async def fetch_nats_py(url: str, seen: list[float]) -> None:
+    import nats
+
+    nc = await nats.connect(url)
+    subscription = await nc.jetstream().pull_subscribe_bind(durable="c", stream="R")
+    while True:
+        try:
+            batch = await subscription.fetch(10, timeout=5)
+        except nats.errors.Error:
+            continue
+        for message in batch:
+            await message.ack()
+        seen += [time.monotonic()] * len(batch)
+
+
+STEPDOWN: Final = Measurement(
+    name="stepdown",
+    title="A leader that steps down",
+    text="""
+    A consumer with three replicas in a cluster of three servers, 500 messages a second. Its leader steps
+    down several times in each round; the time is the longest wait for a message in the second after it. A
+    request that the old leader took along is never answered: a client has to notice.
+    """,
+    bed=cluster,
+    contenders=(
+        Contender(
+            "jetspark fetch(10, expires=5)", stepped_down(through(partial(fetch, expires=5))), "jetspark"
+        ),
+        Contender("jetspark next(expires=5)", stepped_down(through(next_message)), "jetspark"),
+        Contender("jetspark messages()", stepped_down(through(messages)), "jetspark"),
+        Contender("jetspark consume()", stepped_down(through(consume)), "jetspark"),
+        Contender("jetspark classic fetch(10, timeout=5)", stepped_down(through(classic_fetch)), "jetspark"),
+        Contender("nats-py fetch(10, timeout=5)", stepped_down(fetch_nats_py), "nats-py", needs=("nats",)),
+    ),
+    count=5,
+    quick=1,
+    rounds=3,
+    columns=(
+        Column("seconds", "seconds, median of a round", "{:.2f}"),
+        Column("longest", "longest of a round", "{:.2f}"),
+    ),
 )
