@@ -209,12 +209,12 @@ PUBLISH: Final = Measurement(
         *on_both_loops(Contender("jetspark, await publish()", publish_jetspark, "jetspark", every_size=True)),
         Contender("jetspark, publish()", publish_jetspark_unawaited, "jetspark"),
         *on_both_loops(
-            Contender("nats-py", publish_nats_py, "nats-py", needs=("nats",), fewer=3, every_size=True)
+            Contender("nats-py", publish_nats_py, "nats-py", needs=("nats",), fewer=10, every_size=True)
         ),
-        Contender("natsrpy", publish_natsrpy, "natsrpy", needs=("natsrpy",), fewer=150, every_size=True),
+        Contender("natsrpy", publish_natsrpy, "natsrpy", needs=("natsrpy",), fewer=500, every_size=True),
         Contender("raw socket", publish_raw, "raw socket", every_size=True),
     ),
-    count=300_000,
+    count=1_000_000,
     quick=2_000,
     sizes=SIZES,
     max_bytes=128 << 20,
