@@ -14,7 +14,7 @@ from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.trial import TrialLines, try_lines
 from tests.cli.conftest import no_settings, process
 from tests.cli.support import Process
-from tests.logs.job.support import MINIMAL
+from tests.logs.job.support import config_of
 
 __all__ = ["no_settings", "process"]
 
@@ -26,39 +26,32 @@ ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs/pipeline.md").read_text()
 
 
-def settings() -> dict[str, str]:
-    """Files by their names: sections `[parse]` of the guide, completed, and the examples."""
+def shown() -> dict[str, str]:
+    """What shows lines in its comments: sections `[parse]` of the guide, and examples."""
     sections = re.findall(r"```toml\n(# Lines:\n.*?)```", GUIDE, re.DOTALL)
-    found = {
-        re.findall(r'format = "(\w+)"', section)[0] + str(number): lines_of(section, comments=True)
-        + MINIMAL.format(
-            parse=section.partition("[parse]\n")[2], more="", source="", sink="", format="parquet"
-        )
-        for number, section in enumerate(sections)
+    examples = {file.stem: file.read_text() for file in (ROOT / "examples/pipeline").glob("*.toml")}
+    return {f"section {number}": section for number, section in enumerate(sections)} | {
+        name: text for name, text in examples.items() if "# Lines:\n" in text
     }
-    for file in (ROOT / "examples/pipeline").glob("*.toml"):
-        if "# Lines:\n" in file.read_text():
-            found[file.stem] = file.read_text()
-    return found
 
 
-def lines_of(text: str, *, comments: bool = False) -> str:
-    """The lines that a file shows in its comments."""
-    shown = re.search(r"^# Lines:\n((?:#   .*\n)+)", text, re.MULTILINE)
-    assert shown is not None
-    return shown[0] if comments else re.sub(r"^#   ", "", shown[1], flags=re.MULTILINE)
+def lines_of(text: str) -> list[str]:
+    found = re.search(r"^# Lines:\n((?:#   .*\n)+)", text, re.MULTILINE)
+    assert found is not None
+    return [line.removeprefix("#   ") for line in found[1].splitlines()]
 
 
 def test_the_formats_of_the_guide_and_the_examples_parse_their_lines(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    found = settings()
-    assert len(found) >= 9
+    found = shown()
+    assert len(found) == 5 + 4
     for name, text in found.items():
-        file = tmp_path / f"{name}.toml"
-        file.write_text(text)
-        config, where = read_config(file)
-        lines = lines_of(text).splitlines()
+        if name.startswith("section"):
+            config, where = config_of(tmp_path, text.partition("[parse]\n")[2])
+        else:
+            config, where = read_config(ROOT / f"examples/pipeline/{name}.toml")
+        lines = lines_of(text)
         given = TrialLines([Line(0, line.encode()) for line in lines], "web1", "app.log")
         tried = try_lines(session, config, where, given)
         assert [each.reason for each in tried if each.reason is not None] == [], name
