@@ -84,7 +84,7 @@ def start_session(config: Config, log: Path, *, trial: bool = False) -> SparkSes
         conf |= _LOCAL
         archive = use_spark_home()
         # Only a whole job loads the classes that the next one needs.
-        if archive is not None and (options := archive.options(write=master == config.spark.master)):
+        if archive is not None and (options := archive.options(write=not trial)):
             _archives.append(archive)
             conf["spark.driver.defaultJavaOptions"] = options
     if is_local(config.checkpoint):
