@@ -37,6 +37,7 @@ from tests.support.consuming import (
     sequences,
     until,
 )
+from tests.support.leaders import step_down
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.traffic import Traffic
@@ -399,9 +400,9 @@ async def test_leaders_that_step_down_cost_no_message(cluster: Cluster, ledger: 
             for _ in range(ROUNDS):
                 await leaders(consumer, traffic)
                 if what == "consumer":
-                    await js.stepdown_consumer_leader("EVENTS", "worker")
+                    await step_down(lambda: js.stepdown_consumer_leader("EVENTS", "worker"))
                 else:
-                    await js.stepdown_stream_leader("EVENTS")
+                    await step_down(lambda: js.stepdown_stream_leader("EVENTS"))
                 await traffic.flowing()
             await traffic.stop()
     ledger.verify(unique=False, ordered=False)
@@ -439,7 +440,7 @@ async def test_a_consumer_whose_leader_steps_down_stalls_no_fetch(
         await traffic.flowing()
         for _ in range(ROUNDS):
             await leaders(consumer, traffic)
-            await js.stepdown_consumer_leader("EVENTS", "worker")
+            await step_down(lambda: js.stepdown_consumer_leader("EVENTS", "worker"))
             await traffic.flowing()
         await traffic.stop()
         reading.cancel()

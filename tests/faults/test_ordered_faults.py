@@ -16,7 +16,7 @@ from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.server import Cluster, Server
 from tests.support.consuming import PULL, Lossy, fill, freeze, listeners, make_stream, sequences, until
-from tests.support.leaders import leader_of
+from tests.support.leaders import leader_of, step_down
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.traffic import Traffic
@@ -285,7 +285,7 @@ async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Led
                     return bool(info.cluster and info.cluster.leader)
 
                 await until(led, "a leader")
-                await js.stepdown_stream_leader("EVENTS")
+                await step_down(lambda: js.stepdown_stream_leader("EVENTS"))
             await traffic.flowing()
             await traffic.stop()
         await traffic.no_consumers()

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Coroutine
 import pytest
 
 import jetspark
-from jetspark import BatchPublishError, Connection, ConsumerConfig, Event, JetStreamUnavailable, Timeout
+from jetspark import BatchPublishError, Connection, ConsumerConfig, Event, Timeout
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.atomic import AtomicBatch
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
@@ -22,7 +22,7 @@ from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 from jetspark.wire.headers import encode_headers
-from tests.support.leaders import leader_of
+from tests.support.leaders import leader_of, step_down
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import lose_acknowledgements, make_stream
@@ -255,13 +255,6 @@ async def replicated(js: JetStream, **config: object) -> AsyncIterator[Stream]:
         await js.delete_stream(stream.name)
 
 
-async def step_down(stream: Stream, cluster: Cluster) -> None:
-    """The leader may do it without an answer."""
-    await leader_of(stream.info, cluster)
-    with contextlib.suppress(Timeout, JetStreamUnavailable):
-        await stream.stepdown_leader()
-
-
 @contextlib.asynccontextmanager
 async def killed(member: Server, cluster: Cluster) -> AsyncIterator[None]:
     member.kill()
@@ -298,7 +291,8 @@ async def test_when_leaders_step_down_it_goes_on_and_nothing_is_stored_twice(
             async with traffic.running():
                 for _ in range(5):
                     await traffic.progress(100)
-                    await step_down(stream, cluster)
+                    await leader_of(stream.info, cluster)
+                    await step_down(stream.stepdown_leader)
                     await traffic.progress(100)
         assert (pub.pending, pub.failed) == (0, 0)
         await read_all(stream, ledger)
@@ -359,7 +353,8 @@ async def test_a_batch_is_stored_whole_and_once_while_leaders_step_down(
         async def step_down_thrice() -> None:
             for _ in range(3):
                 await asyncio.sleep(ledger.random.random() / 5)
-                await step_down(stream, cluster)
+                await leader_of(stream.info, cluster)
+                await step_down(stream.stepdown_leader)
 
         stepping = asyncio.create_task(step_down_thrice())
         committed = 0

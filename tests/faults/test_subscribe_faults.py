@@ -25,7 +25,7 @@ from jetspark import (
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Cluster, Server
 from tests.support.consuming import fill, make_stream, sequences, until
-from tests.support.leaders import leader_of
+from tests.support.leaders import leader_of, step_down
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
 from tests.support.traffic import Traffic
@@ -175,12 +175,11 @@ async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Led
         for _ in range(ROUNDS):
             await traffic.flowing()
             await until(lambda: led(js), "a leader of the stream")
-            await js.stepdown_stream_leader("EVENTS")
+            await step_down(lambda: js.stepdown_stream_leader("EVENTS"))
             await traffic.flowing()
             if kind != "ordered":  # Its consumers have one replica, so no other server can lead them.
                 await until(lambda: led(js, "D"), "a leader of the consumer")
-                with suppress(Error):
-                    await js.stepdown_consumer_leader("EVENTS", "D")
+                await step_down(lambda: js.stepdown_consumer_leader("EVENTS", "D"))
         await traffic.flowing()
         await traffic.stop()
     verify(ledger, kind)

@@ -11,7 +11,7 @@ from jetspark import JetStreamUnavailable, Timeout
 from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
 from jetspark.server import Cluster, Server
 
-__all__ = ["leader_of", "leader_of_now"]
+__all__ = ["leader_of", "leader_of_now", "step_down"]
 
 #: Seconds for an election. An answer that a leader took along costs 30 of them.
 _LONG = 100.0
@@ -35,6 +35,18 @@ def leader_of_now(info: Callable[[], StreamInfo], cluster: Cluster) -> Server:
         assert time.monotonic() < deadline, "no leader"
         time.sleep(0.01)
     return found
+
+
+async def step_down(ask: Callable[[], Awaitable[None]]) -> None:
+    """Ask a leader to step down until one hears it. It may do it without an answer."""
+    async with asyncio.timeout(_LONG):
+        while True:
+            try:
+                with suppress(Timeout):
+                    await ask()
+                return
+            except JetStreamUnavailable:
+                await asyncio.sleep(0.01)
 
 
 def _named(info: StreamInfo | ConsumerInfo, cluster: Cluster) -> Server | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -19,7 +20,7 @@ from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster
 from tests.jetstream.support import memory
 from tests.support.consuming import until
-from tests.support.leaders import leader_of
+from tests.support.leaders import leader_of, step_down
 
 
 @pytest_asyncio.fixture
@@ -46,7 +47,7 @@ async def test_the_leader_of_a_stream_steps_down_for_another(cluster: Cluster, c
     stream = await clustered.create_stream(memory("STEP", "step", num_replicas=3))
     old = (await leader_of(stream.info, cluster)).name
     async with clustered.advisories([StreamLeaderElected], stream="STEP") as events:
-        await stream.stepdown_leader()
+        await step_down(stream.stepdown_leader)
         event = await elected(events, old)
     assert isinstance(event, StreamLeaderElected)
     await until(lambda: leads(stream, event.leader), "the server that answers to know its leader")
@@ -63,7 +64,9 @@ async def test_a_stream_hands_over_to_the_server_that_was_asked_for(
         new = None
         # On a busy machine another one may win the election: it is a wish.
         while new != wanted:
-            await clustered.stepdown_stream_leader("PREFER", placement=Placement(preferred=wanted))
+            await step_down(
+                partial(clustered.stepdown_stream_leader, "PREFER", placement=Placement(preferred=wanted))
+            )
             new = old = (await elected(events, old)).leader  # type: ignore[attr-defined]
     await until(lambda: leads(stream, wanted), "the server that answers to know its leader")
 
@@ -81,7 +84,7 @@ async def test_the_leader_of_a_consumer_steps_down_for_another(
     consumer = await stream.create_consumer(ConsumerConfig(durable_name="c"))
     old = (await leader_of(consumer.info, cluster)).name
     async with clustered.advisories([ConsumerLeaderElected], stream="CONSUMED", consumer="c") as events:
-        await clustered.stepdown_consumer_leader("CONSUMED", "c")
+        await step_down(lambda: clustered.stepdown_consumer_leader("CONSUMED", "c"))
         event = await elected(events, old)
     assert isinstance(event, ConsumerLeaderElected)
 
