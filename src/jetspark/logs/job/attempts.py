@@ -18,7 +18,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jetspark.logs.job.storage import Storage
+from jetspark.logs.job.storage import Storage, is_local
 from jetspark.logs.toml_lines import Where
 
 __all__ = [
@@ -53,7 +53,7 @@ def check_path(path: str, where: Where) -> None:
 
 def table_storage(spark: SparkSession, path: str) -> Storage:
     """The directory of a table. Spark's default file system need not be the local one."""
-    return Storage(spark, path if "://" in path else f"file://{path}")
+    return Storage(spark, f"file://{path}" if is_local(path) else path)
 
 
 class Attempt:
@@ -108,7 +108,7 @@ def back_off(attempts: int) -> Iterator[bool]:
 
 def remove_empty_directories(path: str, keep: timedelta) -> None:
     """Remove local directories that have been empty for so long."""
-    if "://" in path:
+    if not is_local(path):
         return
     before = (datetime.now(UTC) - max(keep, LEFT_OVER)).timestamp()
     for directory, _, _ in os.walk(f"{path}/data", topdown=False):

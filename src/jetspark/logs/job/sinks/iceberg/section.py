@@ -11,6 +11,7 @@ import msgspec
 from jetspark.logs.job.attempts import check_path
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.layout import check_layout
+from jetspark.logs.job.storage import is_local
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.toml_lines import Where
 
@@ -49,7 +50,7 @@ class IcebergSink(Section, SinkSection, frozen=True):
             raise where.error(
                 "sink.table", "is missing: Spark needs a name with its catalog, as lake.logs.access"
             )
-        if "://" in self.path and not self.catalog and self.writer == "jetspark":
+        if not is_local(self.path) and not self.catalog and self.writer == "jetspark":
             raise where.error("sink.catalog", "is missing: only a local table can have its own catalog")
         if not all(self.identifier(config).split(".")) or "." not in self.identifier(config):
             raise where.error("sink.table", f"{self.table!r} must be like logs.access")
