@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import jetspark.server
 from bench.cpu import Usage
 from bench.harness import Column, Sample, Stopwatch
+from jetspark.logs.job.spark_home import use_spark_home
 from jetspark.server import Server
 
 CORES: Final = 2
@@ -44,7 +45,11 @@ COLUMNS: Final = (
 
 @functools.cache
 def session() -> SparkSession:
-    """The Spark session of this process: two cores, on loopback only, its log in `LOG`."""
+    """The Spark session of this process: two cores, on loopback only, its log in `LOG`.
+
+    It starts from the home of the pipeline's jobs, in which Python need not compile Spark's modules anew.
+    """
+    use_spark_home()
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("bench")
     for key, value in CONF.items():

@@ -103,11 +103,12 @@ async def test_a_fetch_that_waits_outlives_a_restart(server: Server, watch: Watc
         await watch.until(Event.RECONNECTED)
         await fill(js, await js.get_stream("ORDERS"), 3)
         batch = await fetching
-    # Without it the consumer was not back when it was asked again; what had come is there in any case.
+    # What had come is there in any case. A killed server may deliver again what it did not yet note.
     assert sequences(batch)[:2] == [1, 2]
     if batch.error is None:
-        assert sequences(batch) == [1, 2, 3, 4, 5]
-    else:
+        assert len(batch) == 5
+        assert list(dict.fromkeys(sequences(batch))) in ([1, 2, 3, 4, 5], [1, 2, 3, 4], [1, 2, 3])
+    else:  # The consumer was not back when it was asked again.
         assert isinstance(batch.error, NoResponders)
 
 

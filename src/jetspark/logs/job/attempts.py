@@ -18,6 +18,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from jetspark.logs.job.layout import PARQUET_OPTIONS
 from jetspark.logs.job.storage import Storage, is_local
 from jetspark.logs.toml_lines import Where
 
@@ -38,6 +39,7 @@ COMMIT_ATTEMPTS: Final = 20
 #: No batch takes so long: an older file that is in no version of the table was left over by a killed process.
 LEFT_OVER: Final = timedelta(days=1)
 _OPTIONS: Final = {
+    **PARQUET_OPTIONS,
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # Hadoop would write a `.crc` beside each local file, which only Hadoop reads and nobody deletes.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

@@ -14,8 +14,12 @@ from pyspark.sql import functions as F
 from jetspark.logs.job.config import Config
 from jetspark.logs.toml_lines import Where, check_each_once, there_are
 
-__all__ = ["check_layout", "divided", "partition_values"]
+__all__ = ["PARQUET_OPTIONS", "check_layout", "divided", "partition_values"]
 
+#: No dictionary for columns with another value in each row; Parquet would find out anew for each file.
+PARQUET_OPTIONS: Final = {
+    f"parquet.enable.dictionary#{name}": "false" for name in ("line_offset", "sequence", "received")
+}
 #: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
 #: `__HIVE_DEFAULT_PARTITION__` is how readers spell null. `$` would match before a line break, too.
 _SAFE: Final = r"\A(?!__HIVE_DEFAULT_PARTITION__\z)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}\z"

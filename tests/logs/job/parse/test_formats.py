@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jetspark.errors import UsageError
 from jetspark.logs.job.grok import LIBRARY, expand
 from jetspark.logs.job.parse.decode import unpack
+from jetspark.logs.job.parse.times import time_of
 from jetspark.logs.job.patterns import read_pattern
 from tests.logs.job.support import RECEIVED, config_of, parsed
 
@@ -79,6 +82,66 @@ def test_combined_lines_become_columns_and_others_get_a_reason(session: SparkSes
     assert (rows[3].method, rows[3].request) == (None, "\\x16\\x03\\x01")
     assert (first.host, first.stream, first.sequence, first.cut) == ("web1", "LOGS", 1, False)
     assert bytes(rows[4]._data) == b"poison"
+
+
+def test_parts_of_requests(session: SparkSession, tmp_path: Path) -> None:
+    requests = {
+        "GET /x HTTP/1.1": ("GET", "/x", "HTTP/1.1"),
+        "GET /x": ("GET", "/x", None),
+        'PUT \\"\\" HTTP/2': ("PUT", '\\"\\"', "HTTP/2"),
+        "GET  HTTP/1.1": (None, None, None),
+        "GET ": (None, None, None),
+        "GET /x HTTP/1.1 ": (None, None, None),
+        "GET /x y HTTP/1.1": (None, None, None),
+        "GET /x\\ y": (None, None, None),
+        "get /x HTTP/1.1": (None, None, None),
+        " GET /x": (None, None, None),
+        "": (None, None, None),
+    }
+    start = "10.0.0.1 - - [31/Jan/2026:12:00:00 +0000]"
+    rows = parsed(session, tmp_path, 'format = "combined"', [f'{start} "{each}" 200 1' for each in requests])
+    assert [row._reason for row in rows] == [None] * len(rows)
+    assert [(row.method, row.path, row.protocol) for row in rows] == list(requests.values())
+    assert [row.request or "" for row in rows] == list(requests)
+
+
+def test_times_of_access_logs_are_those_that_spark_reads(session: SparkSession) -> None:
+    chance = random.Random(7)
+    months = (
+        "Jan",
+        "feb",
+        "MAR",
+        "Apr",
+        "May",
+        "Jun",
+        "Jul",
+        "Aug",
+        "Sep",
+        "Oct",
+        "Nov",
+        "Dec",
+        "anF",
+        "Foo",
+    )
+
+    def text() -> str:
+        day, hour, minute = chance.randrange(34), chance.randrange(26), chance.randrange(62)
+        year = chance.choice([1, 1582, 1900, 1970, 2000, 2024, 2026, 9999])
+        zone = chance.choice(
+            ["+0000", "-0000", "-0730", "+1800", "-1800", "+1801", "-1900", "+0060", "+0145"]
+        )
+        clock = f"{hour:02}:{minute:02}:{chance.randrange(62):02}"
+        return f"{day:02}/{chance.choice(months)}/{year:04}:{clock} {zone}"
+
+    frame = session.createDataFrame([(text(),) for _ in range(3000)], "text string")
+    pattern = r"(\d+)/(\w+)/(\d+):(\d+):(\d+):(\d+) (.+)"
+    names = ("day", "month", "year", "hour", "minute", "second", "zone")
+    ours = time_of(**{name: F.regexp_extract("text", pattern, index) for index, name in enumerate(names, 1)})
+    sparks = F.try_to_timestamp("text", F.lit("dd/MMM/yyyy:HH:mm:ss Z"))
+    rows = frame.select("text", F.unix_micros(ours).alias("ours"), F.unix_micros(sparks).alias("sparks"))
+    found = rows.collect()
+    assert [row for row in found if row.ours != row.sparks] == []
+    assert 500 < sum(row.ours is not None for row in found) < 2500
 
 
 def test_json_lines_must_be_one_object_with_the_fields_that_are_told(

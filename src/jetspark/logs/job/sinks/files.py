@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
-from jetspark.logs.job.layout import check_layout, divided
+from jetspark.logs.job.layout import PARQUET_OPTIONS, check_layout, divided
 from jetspark.logs.job.storage import Storage
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.toml_lines import Where
@@ -86,11 +86,12 @@ class TableWriter(SinkWriter):
         self._own(owner)
         by = self._partitions
         made = divided(rows, self._columns, by)
-        made = made.withColumn("batch", F.lit(batch).cast("bigint"))
+        # As a text it is no part of the code that Spark generates, which serves all batches then.
+        made = made.withColumn("batch", F.lit(str(batch)))
         (
             made.write.format(self._sink.format)
             .mode("overwrite")
-            .option("partitionOverwriteMode", "dynamic")
+            .options(partitionOverwriteMode="dynamic", **PARQUET_OPTIONS)
             .partitionBy(*by, "batch")
             .save(self._sink.path)
         )

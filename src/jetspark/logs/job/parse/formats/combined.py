@@ -9,18 +9,23 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.parse.fields import LineFormat
 from jetspark.logs.job.parse.match import dashed, matched, or_null
+from jetspark.logs.job.parse.times import time_of
 from jetspark.logs.job.patterns import numbered
 
 __all__ = ["CombinedFormat"]
 
-_QUOTED: Final = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
-# Four digits: Spark raises for longer years.
-_TIME: Final = r"\[(\d\d/[A-Za-z]{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\]"
+_TEXT: Final = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
+_PATH: Final = r'(?=[^\s"])[^\s"\\]*+(?:\\\S[^\s"\\]*+)*+'
+#: One match finds the parts of a request, too; whatever is not one is a text. The version is matched only if
+#: the request ends: Java would keep its group when the text is tried instead.
+_REQUEST: Final = rf'"(([A-Z]++) ({_PATH})(?: (HTTP/\d[.\d]*+)(?="))?+(?=")|{_TEXT})"'
+_TIME: Final = r"\[(\d\d)/([A-Za-z]{3})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})\]"
+_TIME_PARTS: Final = ("day", "month", "year", "hour", "minute", "second", "zone")
 _LINE: Final = numbered(
-    rf"(?s)^(\S++) \S++ (\S++) {_TIME} {_QUOTED} (\d{{3}}) (\d++|-)(?: {_QUOTED} {_QUOTED})?+\s*+\z",
-    *("remote_addr", "user", "time", "request", "status", "bytes", "referer", "user_agent"),
+    rf'(?s)^(\S++) \S++ (\S++) {_TIME} {_REQUEST} (\d{{3}}) (\d++|-)(?: "({_TEXT})" "({_TEXT})")?+\s*+\z',
+    *("remote_addr", "user", *_TIME_PARTS, "request", "method", "path", "protocol"),
+    *("status", "bytes", "referer", "user_agent"),
 )
-_REQUEST: Final = numbered(r"^([A-Z]++) (\S++)(?: (HTTP/\d[.\d]*+))?+$", "method", "path", "protocol")
 
 
 class CombinedFormat(LineFormat, frozen=True):
@@ -35,13 +40,12 @@ class CombinedFormat(LineFormat, frozen=True):
 
     def parse(self, frame: DataFrame) -> tuple[DataFrame, Column]:
         made = matched(frame, "_line", _LINE, "_c_")
-        made = matched(made, "_c_request", _REQUEST, "_r_")
         names = ("remote_addr", "user", "request", "referer", "user_agent")
         columns = {name: dashed(f"_c_{name}") for name in names}
-        columns |= {name: or_null(f"_r_{name}") for name in ("method", "path", "protocol")}
+        columns |= {name: or_null(f"_c_{name}") for name in ("method", "path", "protocol")}
         columns["status"] = F.col("_c_status").try_cast("int")
         columns["bytes"] = F.coalesce(dashed("_c_bytes"), F.lit("0")).try_cast("bigint")
-        columns["time"] = F.try_to_timestamp("_c_time", F.lit("dd/MMM/yyyy:HH:mm:ss Z"))
+        columns["time"] = time_of(**{name: F.col(f"_c_{name}") for name in _TIME_PARTS})
         reason = F.when(~F.col("_c_"), F.lit("not a line of format combined")).when(
             F.col("bytes").isNull(), F.lit("invalid number of bytes")
         )
