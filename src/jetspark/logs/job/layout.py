@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import string
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
@@ -21,8 +22,12 @@ PARQUET_OPTIONS: Final = {
     f"parquet.enable.dictionary#{name}": "false" for name in ("line_offset", "sequence", "received")
 }
 #: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
-#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null. `$` would match before a line break, too.
-_SAFE: Final = r"\A(?!__HIVE_DEFAULT_PARTITION__\z)[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}\z"
+#: `__HIVE_DEFAULT_PARTITION__` is how readers spell null.
+_SAFE: Final = """
+    ltrim('{characters}', {name}) = '' AND octet_length({name}) BETWEEN 1 AND 128
+    AND NOT startswith({name}, '.') AND {name} <> '{null}'
+"""
+_SAFE_CHARACTERS: Final = string.ascii_letters + string.digits + "._-"
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 #: So many files of a batch in one directory cost less than a shuffle.
 _FEW_TASKS: Final = 4
@@ -72,8 +77,10 @@ def partition_values(path: str, by: Sequence[str]) -> Mapping[str, str | None]:
 
 
 def _safe(name: str) -> Column:
-    hashed = F.concat(F.lit("sha-"), F.substring(F.sha2(name, 256), 1, 32))
-    return F.when(F.col(name).rlike(_SAFE), F.col(name)).when(F.col(name).isNotNull(), hashed)
+    quoted = f"`{name}`"
+    safe = _SAFE.format(characters=_SAFE_CHARACTERS, name=quoted, null=_NULL)
+    hashed = f"'sha-' || substr(sha2({quoted}, 256), 1, 32)"
+    return F.expr(f"CASE WHEN {safe} THEN {quoted} WHEN {quoted} IS NOT NULL THEN {hashed} END")
 
 
 def _overlap(path: str, other: str) -> bool:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from jetspark.errors import UsageError
 from jetspark.logs.job.grok import LIBRARY, expand
 from jetspark.logs.job.parse.decode import unpack
-from jetspark.logs.job.parse.times import time_of
+from jetspark.logs.job.parse.times import TIME_PARTS, time_of
 from jetspark.logs.job.patterns import read_pattern
 from tests.logs.job.support import RECEIVED, config_of, parsed
 
@@ -135,10 +135,12 @@ def test_times_of_access_logs_are_those_that_spark_reads(session: SparkSession) 
 
     frame = session.createDataFrame([(text(),) for _ in range(3000)], "text string")
     pattern = r"(\d+)/(\w+)/(\d+):(\d+):(\d+):(\d+) (.+)"
-    names = ("day", "month", "year", "hour", "minute", "second", "zone")
-    ours = time_of(**{name: F.regexp_extract("text", pattern, index) for index, name in enumerate(names, 1)})
+    parts = [F.regexp_extract("text", pattern, index).alias(name) for index, name in enumerate(TIME_PARTS, 1)]
+    frame = frame.select("text", *parts)
     sparks = F.try_to_timestamp("text", F.lit("dd/MMM/yyyy:HH:mm:ss Z"))
-    rows = frame.select("text", F.unix_micros(ours).alias("ours"), F.unix_micros(sparks).alias("sparks"))
+    rows = frame.select(
+        "text", F.unix_micros(time_of("")).alias("ours"), F.unix_micros(sparks).alias("sparks")
+    )
     found = rows.collect()
     assert [row for row in found if row.ours != row.sparks] == []
     assert 500 < sum(row.ours is not None for row in found) < 2500

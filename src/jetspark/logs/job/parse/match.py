@@ -26,20 +26,23 @@ def matched(frame: DataFrame, column: str, pattern: Pattern, prefix: str) -> Dat
     marked = F.when(~F.col(column).contains(MARK), F.regexp_replace(column, pattern.text, template))
     parts = f"{prefix}parts"
     frame = frame.withColumn(parts, F.split(marked, MARK, -1))
-    found = F.coalesce(F.size(parts) == len(order) + 2, F.lit(False)) & (F.get(parts, 0) == "")
-    columns = {prefix: F.coalesce(found, F.lit(False))}
-    columns |= {f"{prefix}{name}": F.get(parts, index) for index, (name, _) in enumerate(order, 1)}
+    # As SQL: each call of a function of Spark takes Python a third of a millisecond.
+    found = f"coalesce(size({parts}) = {len(order) + 2} AND get({parts}, 0) = '', false)"
+    columns = {prefix: F.expr(found)}
+    columns |= {
+        f"{prefix}{name}": F.expr(f"get({parts}, {index})") for index, (name, _) in enumerate(order, 1)
+    }
     return frame.withColumns(columns)
 
 
 def dashed(name: str) -> Column:
     """A text column, null if it is `-` or empty."""
-    return F.when(~F.col(name).isin("-", ""), F.col(name))
+    return F.expr(f"CASE WHEN `{name}` NOT IN ('-', '') THEN `{name}` END")
 
 
 def or_null(name: str) -> Column:
     """A text column, null if it is empty."""
-    return F.when(F.col(name) != "", F.col(name))
+    return F.expr(f"nullif(`{name}`, '')")
 
 
 def is_list(values: Column, count: Column) -> Column:

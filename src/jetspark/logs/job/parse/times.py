@@ -13,12 +13,23 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.patterns import far_year
 
-__all__ = ["formatted_time", "iso_time", "of_this_era", "time_of", "time_of_this_year"]
+__all__ = ["TIME_PARTS", "formatted_time", "iso_time", "of_this_era", "time_of", "time_of_this_year"]
 
 _DATE: Final = r"^\d{4}-\d\d-\d\d"
 _FIRST: Final = "0001-01-01 00:00:00"
 _LAST: Final = "9999-12-31 23:59:59.999999"
-_MONTHS: Final = "janfebmaraprmayjunjulaugsepoctnovdec"
+#: The parts of a time, such as 31, Jan, 2026, 12, 00, 00 and +0100.
+TIME_PARTS: Final = ("day", "month", "year", "hour", "minute", "second", "zone")
+_MONTH: Final = "instr('janfebmaraprmayjunjulaugsepoctnovdec', lower({month}))"
+_MINUTES_AHEAD: Final = "({zone} div 100 * 60 + {zone} % 100)"
+_TIME: Final = f"""
+    CASE WHEN {{hour}} < 24 AND {{minute}} < 60 AND {{second}} < 60 AND {_MONTH} % 3 = 1
+        AND abs({{zone}} % 100) < 60 AND abs({_MINUTES_AHEAD}) <= 18 * 60
+    THEN timestamp_seconds(
+        unix_date(make_date({{year}}, cast({_MONTH} div 3 + 1 AS int), {{day}})) * 86400L
+        + {{hour}} * 3600 + ({{minute}} - {_MINUTES_AHEAD}) * 60 + {{second}}
+    ) END
+"""
 
 
 def iso_time(text: Column, begins: str = _DATE) -> Column:
@@ -31,23 +42,16 @@ def formatted_time(text: Column, time_format: str) -> Column:
     return F.try_to_timestamp(F.when(~text.rlike(far_year(time_format)), text), F.lit(time_format))
 
 
-def time_of(
-    *, day: Column, month: Column, year: Column, hour: Column, minute: Column, second: Column, zone: Column
-) -> Column:
-    """A time from texts such as `31`, `Jan`, `2026`, `12`, `00`, `00`, `+0100`; null if there is none.
+def time_of(prefix: str) -> Column:
+    """A time from text columns `<prefix>day` and so on, see `TIME_PARTS`; null if there is no such time.
 
     Spark's own function for a format takes as long as the match of a whole line of an access log.
     """
-    years, days, hours, minutes, seconds, clock = (
-        text.try_cast("int") for text in (year, day, hour, minute, second, zone)
+    number = "try_cast({} AS int)".format
+    names = {part: f"{prefix}{part}" for part in TIME_PARTS}
+    return F.expr(
+        _TIME.format(**{part: name if part == "month" else number(name) for part, name in names.items()})
     )
-    place = F.instr(F.lit(_MONTHS), F.lower(month))
-    date = F.make_date(years, F.when(place % 3 == 1, ((place + 2) / 3).cast("int")), days)
-    ahead = clock - 40 * ((clock - clock % 100) / 100).cast("int")  # +0130 is 90 minutes.
-    valid = (hours < 24) & (minutes < 60) & (seconds < 60)
-    valid &= (F.abs(clock % 100) < 60) & ahead.between(-18 * 60, 18 * 60)
-    moment = F.unix_date(date).cast("bigint") * 86_400 + hours * 3_600 + (minutes - ahead) * 60 + seconds
-    return F.when(valid, F.timestamp_seconds(moment))
 
 
 def of_this_era(time: Column) -> Column:

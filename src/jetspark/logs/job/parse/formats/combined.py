@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from jetspark.logs.job.parse.fields import LineFormat
 from jetspark.logs.job.parse.match import dashed, matched, or_null
-from jetspark.logs.job.parse.times import time_of
+from jetspark.logs.job.parse.times import TIME_PARTS, time_of
 from jetspark.logs.job.patterns import numbered
 
 __all__ = ["CombinedFormat"]
@@ -20,10 +20,9 @@ _PATH: Final = r'(?=[^\s"])[^\s"\\]*+(?:\\\S[^\s"\\]*+)*+'
 #: the request ends: Java would keep its group when the text is tried instead.
 _REQUEST: Final = rf'"(([A-Z]++) ({_PATH})(?: (HTTP/\d[.\d]*+)(?="))?+(?=")|{_TEXT})"'
 _TIME: Final = r"\[(\d\d)/([A-Za-z]{3})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})\]"
-_TIME_PARTS: Final = ("day", "month", "year", "hour", "minute", "second", "zone")
 _LINE: Final = numbered(
     rf'(?s)^(\S++) \S++ (\S++) {_TIME} {_REQUEST} (\d{{3}}) (\d++|-)(?: "({_TEXT})" "({_TEXT})")?+\s*+\z',
-    *("remote_addr", "user", *_TIME_PARTS, "request", "method", "path", "protocol"),
+    *("remote_addr", "user", *TIME_PARTS, "request", "method", "path", "protocol"),
     *("status", "bytes", "referer", "user_agent"),
 )
 
@@ -44,8 +43,8 @@ class CombinedFormat(LineFormat, frozen=True):
         columns = {name: dashed(f"_c_{name}") for name in names}
         columns |= {name: or_null(f"_c_{name}") for name in ("method", "path", "protocol")}
         columns["status"] = F.col("_c_status").try_cast("int")
-        columns["bytes"] = F.coalesce(dashed("_c_bytes"), F.lit("0")).try_cast("bigint")
-        columns["time"] = time_of(**{name: F.col(f"_c_{name}") for name in _TIME_PARTS})
+        columns["bytes"] = F.expr("try_cast(if(_c_bytes = '-', '0', _c_bytes) AS bigint)")
+        columns["time"] = time_of("_c_")
         reason = F.when(~F.col("_c_"), F.lit("not a line of format combined")).when(
             F.col("bytes").isNull(), F.lit("invalid number of bytes")
         )
