@@ -19,7 +19,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from bench.harness import Column, Contender, Measurement, Sample
-from bench.measurements.pipeline import COMBINED, CONFIG, LOGS, Bed, access_lines, empty_bed
+from bench.measurements.pipeline import (
+    COMBINED,
+    CONFIG,
+    LOGS,
+    PLAIN,
+    PLAIN_COLUMNS,
+    Bed,
+    access_lines,
+    empty_bed,
+)
 from bench.measurements.pipeline_formats import HEADERS
 from bench.processor import server, session
 from jetspark.logs.job.config_file import read_config
@@ -173,6 +182,19 @@ BATCH: Final = Measurement(
 
 # --- a cold start
 
+#: A streaming query with Spark alone, from a text file to Parquet.
+PLAIN_JOB: Final = """
+import sys
+from pyspark.sql import SparkSession, functions as f
+place, pattern, *names = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+lines = spark.readStream.text(f"{place}/texts")
+rows = lines.select(*(f.regexp_extract("value", pattern, n).alias(name) for n, name in enumerate(names, 1)))
+rows = rows.withColumn("date", f.to_date(f.to_timestamp("at", "dd/MMM/yyyy:HH:mm:ss Z")))
+writer = rows.writeStream.format("parquet").partitionBy("date").trigger(availableNow=True)
+writer.option("checkpointLocation", f"{place}/state").start(f"{place}/table").awaitTermination()
+"""
+
 
 @contextmanager
 def cold_bed(size: int, count: int) -> Iterator[Bed]:
@@ -185,10 +207,26 @@ def cold(bed: Bed, count: int) -> Sample:
     place = bed.place()
     file = place / "pipeline.toml"
     file.write_text(CONFIG.format(directory=place, stream="LOGS", parse=f"[parse]\n{COMBINED}"))
-    command = [sys.executable, "-m", "jetspark", "pipeline", "run", str(file), "--once", "--json"]
+    return timed("-m", "jetspark", "pipeline", "run", str(file), "--once", "--json")
+
+
+def cold_plain(bed: Bed, count: int) -> Sample:
+    place = bed.place()
+    (place / "texts").mkdir()
+    (place / "texts/access.log").write_text(next(access_lines(1)) + "\n")
+    return timed("-c", PLAIN_JOB, str(place), PLAIN, *PLAIN_COLUMNS)
+
+
+def timed(*arguments: str) -> Sample:
+    """A Python that starts as in a shell: without the home of Spark that this process chose."""
+    env = {key: value for key, value in os.environ.items() if key != "SPARK_HOME"}
     start = time.perf_counter()
     subprocess.run(
-        command, env={**os.environ, "NATS_URL": server().url}, stdout=subprocess.DEVNULL, check=True
+        [sys.executable, *arguments],
+        env={**env, "NATS_URL": server().url},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
     )
     return {"seconds": time.perf_counter() - start}
 
@@ -198,10 +236,14 @@ START: Final = Measurement(
     title="A cold start",
     text="""
     `jetspark pipeline run --once` for a stream with one line, from the start of the process to its end:
-    it starts Java and Spark, plans, runs one batch, and stops.
+    it starts Java and Spark, plans, runs one batch, and stops. "Plain Spark" is a streaming query over a
+    text file with one line, to Parquet.
     """,
     bed=cold_bed,
-    contenders=(Contender("one line to Parquet", cold, "jetspark"),),
+    contenders=(
+        Contender("one line to Parquet", cold, "jetspark"),
+        Contender("plain Spark, one line to Parquet", cold_plain, "Spark"),
+    ),
     count=1,
     quick=1,
     rounds=3,

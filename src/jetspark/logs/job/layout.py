@@ -24,7 +24,7 @@ PARQUET_OPTIONS: Final = {
 #: Values that name a directory unchanged; others are hashed. Any publisher can choose the name of a host, and
 #: `__HIVE_DEFAULT_PARTITION__` is how readers spell null.
 _SAFE: Final = """
-    ltrim('{characters}', {name}) = '' AND octet_length({name}) BETWEEN 1 AND 128
+    trim(LEADING '{characters}' FROM {name}) = '' AND octet_length({name}) BETWEEN 1 AND 128
     AND NOT startswith({name}, '.') AND {name} <> '{null}'
 """
 _SAFE_CHARACTERS: Final = string.ascii_letters + string.digits + "._-"

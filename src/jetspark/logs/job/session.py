@@ -21,7 +21,7 @@ from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
 from jetspark.logs.job.spark_home import ClassArchive, use_spark_home
 from jetspark.logs.job.storage import created_without, is_local, without_checksums
 
-__all__ = ["SQL_CONF", "start_session", "stop_session"]
+__all__ = ["LOCAL_CONF", "SQL_CONF", "start_session", "stop_session"]
 
 #: For every job. Without ANSI mode, an expression that fails on a line is null, not an error.
 SQL_CONF: Final = {
@@ -31,6 +31,8 @@ SQL_CONF: Final = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # So many files may be open in a task; only for more are the rows sorted by directory.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
+    # Spark's default is 200 tasks, which cost more than a batch.
+    "spark.sql.shuffle.partitions": "2",
 }
 _STATIC: Final = {
     "spark.ui.enabled": "false",
@@ -38,8 +40,6 @@ _STATIC: Final = {
     "spark.log.level": "WARN",
     # Otherwise Python tells Spark where in the source each column was made: ten calls for a column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Spark's default is 200 tasks, which cost more than a batch.
-    "spark.sql.shuffle.partitions": "2",
 }
 #: Java's matcher recurses: this stack suffices for a user's pattern on the longest line that it is tried on.
 #: It takes memory only where it is used.
@@ -48,13 +48,14 @@ _DEEP: Final = "-Xss64m"
 _BRIEF: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Hadoop sets the permissions of files itself, whatever the process would give them.
 _UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"
-_LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+#: For jobs with their checkpoint on a local disk.
 # Without its native library, which pip does not install, Hadoop starts a process for each file and directory
 # that it creates on a local disk, to set permissions, and several for each rename through its `FileContext`:
 # most of the time of a small batch. So it writes no files that nothing reads, and checkpoints are renamed
 # through its `FileSystem`: the same rename, without these processes.
 _RENAMED: Final = "org.apache.spark.sql.execution.streaming.{}FileSystemBasedCheckpointFileManager"
-_FEW_FILES: Final = {
+LOCAL_CONF: Final = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _RENAMED.format(
         "" if pyspark.__version__.startswith("4.0.") else "checkpointing."
@@ -81,14 +82,14 @@ def start_session(config: Config, log: Path, *, trial: bool = False) -> SparkSes
         conf |= {f"spark.{part}.extraJavaOptions": " ".join(java) for part in ("driver", "executor")}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        conf |= _LOCAL
+        conf |= _LOOPBACK
         archive = use_spark_home()
         # Only a whole job loads the classes that the next one needs.
         if archive is not None and (options := archive.options(write=not trial)):
             _archives.append(archive)
             conf["spark.driver.defaultJavaOptions"] = options
     if is_local(config.checkpoint):
-        conf |= _FEW_FILES
+        conf |= LOCAL_CONF
     builder = SparkSession.builder.master(master).appName(f"jetspark pipeline {config.name}")
     for key, value in {**conf, **config.spark.conf}.items():
         builder = builder.config(key, value)
