@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 __all__ = ["Heartbeat", "HeartbeatMonitor"]
+
+#: Seconds by which sums of times are wrong at most, as floats; timers fire by as much too early.
+_ROUNDING: Final = 1e-6
 
 
 class Heartbeat:
@@ -30,16 +34,17 @@ class Heartbeat:
         does not count.
         """
         self.last_heard = min(self.last_heard + max(now - due, 0.0), now)
-        if now - self.last_heard < self.allowed:
+        if now - self.last_heard < self.allowed - _ROUNDING:
             return False
         self.last_heard = now
         return True
 
 
 class HeartbeatMonitor:
-    """Calls `on_missed` with the allowed seconds, each time the server was silent for that long.
+    """Calls `on_missed` with the allowed seconds, as soon as the server was silent for that long.
 
-    It looks `checks` times in `allowed` seconds. While `is_expected` returns False, silence does not count.
+    The timer is set to that moment. It also looks `checks` times in `allowed` seconds, to notice a blocked
+    event loop. While `is_expected` returns False, silence does not count.
     """
 
     def __init__(
@@ -73,12 +78,15 @@ class HeartbeatMonitor:
             self._timer.cancel()
 
     def _set(self) -> None:
-        due = self._loop.time() + self._interval
+        due = min(self._loop.time() + self._interval, self._heartbeat.last_heard + self._heartbeat.allowed)
         self._timer = self._loop.call_at(due, self._check, due)
 
     def _check(self, due: float) -> None:
-        self._set()
+        missed = False
         if not self._is_expected():
             self.heard()
-        elif self._heartbeat.missed(self._loop.time(), due):
+        else:
+            missed = self._heartbeat.missed(self._loop.time(), due)
+        self._set()
+        if missed:
             self._on_missed(self._heartbeat.allowed)
