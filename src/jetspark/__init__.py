@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read
     from jetspark.jetstream.publish.publisher import Publisher as Publisher
     from jetspark.jetstream.pull.iterate import Consuming as Consuming
     from jetspark.jetstream.pull.iterate import Messages as Messages
+    from jetspark.jetstream.pull.pin import PinEvent as PinEvent
     from jetspark.jetstream.push.subscription import PushSubscription as PushSubscription
     from jetspark.jetstream.stream import Stream as Stream
     from jetspark.jetstream.subscribe.pull import PullSubscription as PullSubscription
@@ -98,6 +99,7 @@ _NAMES: Final = {
     "jetstream.publish.atomic": "AtomicBatch",
     "jetstream.publish.publisher": "Publisher",
     "jetstream.pull.iterate": "Consuming Messages",
+    "jetstream.pull.pin": "PinEvent",
     "jetstream.push.subscription": "PushSubscription",
     "jetstream.stream": "Stream",
     "jetstream.subscribe.pull": "PullSubscription",

@@ -42,7 +42,8 @@ USERS_OF = {"server": ("jetspark", "logs", "cli")}
 # that has no place here fails the test; so does one that the docstring of its package does not mention.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.jetstream": (
-        ("model", "heartbeat", "on_error", "retry"),
+        ("model", "callbacks", "heartbeat", "retry"),
+        ("on_error",),
         ("message",),
         ("inbox",),
         ("api",),
@@ -94,6 +95,7 @@ PURE = (
     "jetspark.jetstream.read.loss",
     "jetspark.jetstream.message.metadata",
     "jetspark.jetstream.pull.accounting",
+    "jetspark.jetstream.pull.bounds",
     "jetspark.jetstream.pull.options",
     "jetspark.jetstream.message.status",
     "jetspark.jetstream.subscribe.rules",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Unpack
 
 from jetspark.blocking.fetch import Fetching, fetches
@@ -15,6 +16,7 @@ from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.pull.buffer import OnError
 from jetspark.jetstream.pull.iterate import check_concurrency
 from jetspark.jetstream.pull.options import PullKeywords
+from jetspark.jetstream.pull.pin import OnPin
 
 __all__ = ["Consumer"]
 
@@ -45,6 +47,12 @@ class Consumer(Fetching[aio.Consumer]):
     resume = calls(aio.Consumer.resume)
     reset = calls(aio.Consumer.reset)
     unpin = calls(aio.Consumer.unpin)
+
+    def on_pin(self, listener: OnPin) -> Callable[[], None]:
+        aside = self._bridge.aside("listener", listener)
+        remove = self._bridge.portal.call(self._inner.on_pin, aside)
+        return lambda: self._bridge.portal.call(remove)
+
     dead_letters = iterates(aio.Consumer.dead_letters, ahead=0)
 
     # --- consuming
@@ -53,9 +61,24 @@ class Consumer(Fetching[aio.Consumer]):
     fetch_no_wait = fetches(aio.Consumer.fetch_no_wait)
 
     def next(
-        self, expires: float = 5.0, *, idle_heartbeat: float | None = None, group: str | None = None
+        self,
+        expires: float = 5.0,
+        *,
+        idle_heartbeat: float | None = None,
+        group: str | None = None,
+        priority: int | None = None,
+        min_pending: int | None = None,
+        min_ack_pending: int | None = None,
     ) -> JetStreamMsg | None:
-        batch = self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat, group=group)
+        batch = self.fetch(
+            1,
+            expires=expires,
+            idle_heartbeat=idle_heartbeat,
+            group=group,
+            priority=priority,
+            min_pending=min_pending,
+            min_ack_pending=min_ack_pending,
+        )
         return batch[0] if batch else None
 
     def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:

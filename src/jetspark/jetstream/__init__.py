@@ -3,7 +3,8 @@
 In reading order, from the socket to the user; a part imports only parts above it:
 
 - `model/`: configurations, requests and answers, as the JSON of the API.
-- `retry`, `on_error`, `heartbeat`: back-off and deadlines; errors that no call can raise; missed heartbeats.
+- `retry`, `heartbeat`: back-off and deadlines; missed heartbeats.
+- `callbacks`, `on_error`: functions of users; errors that no call can raise.
 - `inbox`: requests with several answers.
 - `message/`: delivered and stored messages, their metadata, and the table of statuses.
 - `api`: every subject of the API, and the one way to call it.

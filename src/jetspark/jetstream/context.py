@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, Unpack
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.advisories import CAPTURED_SUBJECT, Advisories, advisory_subjects
 from jetspark.jetstream.api import API
-from jetspark.jetstream.consumer import Consumer
+from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
@@ -222,22 +222,28 @@ class JetStream:
         Without a name it gets a random one. Raises `ConsumerNameInUse` if the configuration of the existing
         one differs, and `StreamNotFound`.
         """
-        return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, "create"))
+        return described(self._api, await consumers.create_or_update(self._api, stream, config, "create"))
 
     async def update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
         """Change a consumer. Settings that `config` leaves out get their defaults: start from `info.config`.
 
         Raises `ConsumerNotFound`.
         """
-        return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, "update"))
+        return described(self._api, await consumers.create_or_update(self._api, stream, config, "update"))
 
     async def create_or_update_consumer(self, stream: str, config: ConsumerConfig) -> Consumer:
         """Create a consumer, or change the existing one to this configuration."""
-        return Consumer(self._api, await consumers.create_or_update(self._api, stream, config, ""))
+        return described(self._api, await consumers.create_or_update(self._api, stream, config, ""))
 
-    async def get_consumer(self, stream: str, name: str) -> Consumer:
-        """An existing consumer. Raises `ConsumerNotFound`, `StreamNotFound`."""
-        return Consumer(self._api, await self.consumer_info(stream, name))
+    async def get_consumer(self, stream: str, name: str, *, look_up: bool = True) -> Consumer:
+        """An existing consumer. Raises `ConsumerNotFound`, `StreamNotFound`.
+
+        With `look_up=False` it sends no request and never asks about the consumer: for accounts that may pull
+        and have no right to `CONSUMER.INFO`. Its configuration is not known then: messages are acknowledged
+        as with `ack_policy="explicit"`, and a priority group has to be named.
+        """
+        info = await self.consumer_info(stream, name) if look_up else None
+        return Consumer(self._api, stream, name, info)
 
     async def consumer_info(self, stream: str, name: str) -> ConsumerInfo:
         """The configuration and state of a consumer. Raises `ConsumerNotFound`."""

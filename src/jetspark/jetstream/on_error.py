@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 from collections.abc import Callable
 
 from jetspark.core.connection import Connection
 from jetspark.errors import Error
+from jetspark.jetstream.callbacks import Callbacks
 
 __all__ = ["OnError", "Reporter"]
 
@@ -23,21 +22,15 @@ class Reporter:
 
     def __init__(self, connection: Connection, on_error: OnError | None) -> None:
         self._connection = connection
-        self._on_error = on_error
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._callbacks: Callbacks[Exception] | None = None
+        if on_error is not None:
+            self._callbacks = Callbacks("on_error")
+            self._callbacks.add(on_error)
 
     def notify(self, error: Exception) -> None:
         """Log an error and pass it to `on_error`, or else to the listeners of the connection."""
-        if self._on_error is None:
+        if self._callbacks is None:
             self._connection.report(error)
             return
         logger.warning("%s", error, exc_info=None if isinstance(error, Error) else error)
-        try:
-            outcome = self._on_error(error)
-        except Exception:
-            logger.exception("on_error failed")
-            return
-        if inspect.iscoroutine(outcome):
-            task = asyncio.get_running_loop().create_task(outcome)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._callbacks.call(error)

@@ -14,7 +14,7 @@ from typing import Unpack
 from jetspark.core.options import check_count
 from jetspark.errors import UsageError
 from jetspark.jetstream.api import API
-from jetspark.jetstream.consumer import Consumer
+from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
@@ -197,9 +197,10 @@ class Stream:
         """Create a consumer, or change the existing one to this configuration."""
         return await self._make_consumer(config, "")
 
-    async def get_consumer(self, name: str) -> Consumer:
-        """An existing consumer. Raises `ConsumerNotFound`."""
-        return Consumer(self._api, await consumers.info(self._api, self.name, name))
+    async def get_consumer(self, name: str, *, look_up: bool = True) -> Consumer:
+        """An existing consumer; see `JetStream.get_consumer`."""
+        info = await consumers.info(self._api, self.name, name) if look_up else None
+        return Consumer(self._api, self.name, name, info)
 
     async def delete_consumer(self, name: str) -> None:
         """Delete a consumer. Raises `ConsumerNotFound`."""
@@ -220,7 +221,7 @@ class Stream:
         return consumer
 
     async def _make_consumer(self, config: ConsumerConfig, action: str) -> Consumer:
-        return Consumer(self._api, await consumers.create_or_update(self._api, self.name, config, action))
+        return described(self._api, await consumers.create_or_update(self._api, self.name, config, action))
 
 
 def _at_least_1(argument: str, value: int | None) -> int | None:

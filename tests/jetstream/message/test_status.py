@@ -19,7 +19,14 @@ from jetspark.errors import (
     ServerShutdown,
     StatusError,
 )
-from jetspark.jetstream.message.status import OnConsume, OnDirectGet, OnFetch, classify, is_status
+from jetspark.jetstream.message.status import (
+    Exceeded,
+    OnConsume,
+    OnDirectGet,
+    OnFetch,
+    classify,
+    is_status,
+)
 from jetspark.wire import MsgFrame
 
 ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [
@@ -29,9 +36,9 @@ ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [
     ("400 Bad Request - heartbeat value too large", OnFetch.ERROR, OnConsume.END, BadRequest),
     ("400 Bad Request - Priority Group missing", OnFetch.ERROR, OnConsume.END, BadRequest),
     ("404 No Messages", OnFetch.END, OnConsume.PULL, StatusError),
-    ("408 Request Timeout", OnFetch.END, OnConsume.PULL, StatusError),
-    ("408 Requests Pending", OnFetch.END, OnConsume.PULL, StatusError),
-    ("408 Interest Expired", OnFetch.END, OnConsume.PULL, StatusError),
+    ("408 Request Timeout", OnFetch.EXPIRED, OnConsume.PULL, StatusError),
+    ("408 Requests Pending", OnFetch.EXPIRED, OnConsume.PULL, StatusError),
+    ("408 Interest Expired", OnFetch.EXPIRED, OnConsume.PULL, StatusError),
     ("409 Message Size Exceeds MaxBytes", OnFetch.END, OnConsume.TOO_LARGE, StatusError),
     ("409 Batch Completed", OnFetch.END, OnConsume.PULL, StatusError),
     ("409 Consumer Deleted", OnFetch.ERROR, OnConsume.END, ConsumerDeleted),
@@ -42,9 +49,9 @@ ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [
     ("409 Exceeded MaxRequestExpires of 1s", OnFetch.ERROR, OnConsume.BACK_OFF, ExceededLimit),
     ("409 Exceeded MaxRequestMaxBytes of 1024", OnFetch.ERROR, OnConsume.BACK_OFF, ExceededLimit),
     ("409 Exceeded MaxWaiting", OnFetch.ERROR, OnConsume.BACK_OFF, ExceededLimit),
-    ("412 Precondition Failed", OnFetch.ERROR, OnConsume.END, StatusError),
-    ("423 Nats-Wrong-Pin-Id", OnFetch.ERROR, OnConsume.UNPIN, PinIdMismatch),
-    ("423 Nats-Pin-Id mismatch", OnFetch.ERROR, OnConsume.UNPIN, PinIdMismatch),
+    ("412 Required Api Level", OnFetch.ERROR, OnConsume.BACK_OFF, StatusError),
+    ("423 Nats-Wrong-Pin-Id", OnFetch.UNPIN, OnConsume.UNPIN, PinIdMismatch),
+    ("423 Nats-Pin-Id mismatch", OnFetch.UNPIN, OnConsume.UNPIN, PinIdMismatch),
     ("503", OnFetch.ERROR, OnConsume.BACK_OFF, NoResponders),
     ("503 No Responders", OnFetch.ERROR, OnConsume.BACK_OFF, NoResponders),
     ("409 Something New", OnFetch.ERROR, OnConsume.BACK_OFF, StatusError),
@@ -165,3 +172,26 @@ def test_what_can_be_acknowledged_is_a_message_of_a_user() -> None:
 )
 def test_what_a_status_means_for_a_direct_get(line: str, outcome: OnDirectGet) -> None:
     assert classify(block(line)).on_direct_get is outcome
+
+
+@pytest.mark.parametrize(
+    ("line", "exceeded"),
+    [
+        ("409 Exceeded MaxRequestBatch of 100", Exceeded("batch", 100)),
+        ("409 Exceeded MaxRequestMaxBytes of 1024", Exceeded("max_bytes", 1024)),
+        ("409 Exceeded MaxRequestExpires of 2s", Exceeded("expires", 2.0)),
+        ("409 Exceeded MaxRequestExpires of 1h1m1.5s", Exceeded("expires", 3661.5)),
+        ("409 Exceeded MaxRequestExpires of 250ms", Exceeded("expires", 0.25)),
+        ("409 EXCEEDED MAXREQUESTBATCH OF 7, of server n1", Exceeded("batch", 7)),
+        ("409 Exceeded MaxRequestBatch", Exceeded("batch", None)),
+        ("409 Exceeded MaxRequestBatch of many", Exceeded("batch", None)),
+        ("409 Exceeded MaxRequestBatch of -1", Exceeded("batch", None)),
+        ("409 Exceeded MaxRequestExpires of 10", Exceeded("expires", None)),
+        ("409 Exceeded MaxRequestExpires of 2s or so", Exceeded("expires", 2.0)),
+        ("409 Exceeded MaxRequestExpires of 2x3s", Exceeded("expires", None)),
+        ("409 Exceeded MaxWaiting", None),
+        ("408 Request Timeout", None),
+    ],
+)
+def test_a_refusal_says_which_limit_was_exceeded(line: str, exceeded: Exceeded | None) -> None:
+    assert classify(block(line)).exceeded == exceeded

@@ -167,7 +167,6 @@ async def test_a_heartbeat_of_ones_own_is_asked_for(js: JetStream, proxy: TCPPro
     ("arguments", "complaint"),
     [
         ({}, "max_messages or max_bytes"),
-        ({"max_messages": 1, "max_bytes": 1}, "max_messages or max_bytes"),
         ({"max_messages": 0}, "max_messages"),
         ({"max_messages": -1}, "max_messages"),
         ({"max_bytes": 0}, "max_bytes"),
@@ -356,22 +355,60 @@ async def test_more_waiting_fetches_than_allowed_are_an_error(js: JetStream) -> 
     fetching.cancel()
 
 
-@pytest.mark.parametrize(
-    ("limit", "within", "beyond"),
-    [
-        ({"max_batch": 5}, {"max_messages": 5}, {"max_messages": 6}),
-        ({"max_expires": 1.0}, {"max_messages": 1}, {"max_messages": 1, "expires": 2.0}),
-        ({"max_bytes": 1000}, {"max_bytes": 1000}, {"max_bytes": 1001}),
-    ],
-)
-async def test_the_limits_of_the_consumer_hold(
-    js: JetStream, limit: dict[str, Any], within: dict[str, Any], beyond: dict[str, Any]
+LIMITS = [
+    ({"max_batch": 5}, {"max_messages": 6}, 5),
+    ({"max_batch": 5}, {"max_bytes": 10_000}, 5),
+    ({"max_expires": 1.0}, {"max_messages": 1, "expires": LONG}, 1),
+    ({"max_bytes": 200}, {"max_bytes": 10_000}, 3),
+]
+
+
+@pytest.mark.parametrize(("limit", "beyond", "count"), LIMITS)
+async def test_the_limits_of_the_consumer_bound_what_is_asked_for(
+    js: JetStream, limit: dict[str, Any], beyond: dict[str, Any], count: int
 ) -> None:
-    consumer = await make_consumer(js, 5, **limit)
-    assert await consumer.fetch(**{"expires": 1.0, **within})
+    consumer = await make_consumer(js, 10, **limit)
+    assert len(await consumer.fetch(**beyond)) == count
+
+
+@pytest.mark.parametrize(("limit", "beyond", "count"), LIMITS)
+async def test_a_limit_that_is_not_known_refuses_one_fetch_and_not_the_next(
+    js: JetStream, limit: dict[str, Any], beyond: dict[str, Any], count: int
+) -> None:
+    consumer = await make_consumer(js, 10)
+    stream = await js.get_stream("ORDERS")
+    await stream.update_consumer(consumer.config.replace(**limit))
     with pytest.raises(ExceededLimit) as caught:
-        await consumer.fetch(**{"expires": 0.5, **beyond})
+        await consumer.fetch(**beyond)
     assert caught.value.status == 409
+    assert len(await consumer.fetch(**beyond)) == count
+
+
+async def test_a_fetch_waits_longer_than_the_consumer_lets_one_request_wait(js: JetStream) -> None:
+    consumer = await make_consumer(js, max_expires=0.1)
+    stream = await js.get_stream("ORDERS")
+    fetching = asyncio.create_task(consumer.fetch(1, expires=LONG))
+
+    async def expired() -> bool:
+        await asyncio.sleep(0.2)  # longer than one request
+        return (await consumer.info()).num_waiting == 1
+
+    await until(expired, "another request")
+    await fill(js, stream, 1)
+    assert sequences(await fetching) == [1]
+
+
+@pytest.mark.parametrize(("max_messages", "max_bytes", "count"), [(3, 10_000, 3), (10, 250, 2)])
+async def test_the_first_of_two_limits_ends_it(
+    js: JetStream, max_messages: int, max_bytes: int, count: int
+) -> None:
+    consumer = await make_consumer(js)
+    for _ in range(10):
+        await js.publish("orders.new", bytes(40))
+    async with asyncio.timeout(LONG):
+        batch = await consumer.fetch(max_messages, max_bytes=max_bytes, expires=2 * LONG)
+    assert (len(batch), batch.error) == (count, None)
+    assert sum(message._frame.size for message in batch) <= max_bytes
 
 
 async def test_a_closed_connection_is_an_error(js: JetStream, nc: Connection) -> None:

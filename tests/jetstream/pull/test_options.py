@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark import UsageError
+from jetspark import ConsumerConfig, UsageError
+from jetspark.jetstream.message.status import Exceeded
+from jetspark.jetstream.pull.bounds import Bounds
 from jetspark.jetstream.pull.options import MOST_BYTES, PullOptions, default_heartbeat
 from jetspark.jetstream.pull.request import fetch_request
 
@@ -47,7 +49,8 @@ def test_messages_ask_for_their_share_of_the_bytes_too(asked: int, share: int) -
 
 
 def test_messages_ask_for_no_bytes_if_the_consumer_takes_no_such_requests() -> None:
-    request = PullOptions(max_messages=7, bounds_bytes=False).request(3, None)
+    bounds = Bounds(ConsumerConfig(max_bytes=1000))
+    request = PullOptions(max_messages=7, bounds=bounds).request(3, None)
     assert (request.batch, request.max_bytes) == (3, None)
 
 
@@ -125,7 +128,9 @@ def test_bad_options_are_refused_with_their_name(options: dict[str, float], name
 # --- fetch
 
 
-def test_a_fetch_asks_for_messages_or_for_bytes() -> None:
+def test_a_fetch_asks_for_messages_or_for_bytes_or_for_both() -> None:
+    request = fetch_request(10, 4096, expires=5.0, idle_heartbeat=None)
+    assert request.to_wire() == {"batch": 10, "max_bytes": 4096, "expires": 5 * SECOND}
     request = fetch_request(10, None, expires=5.0, idle_heartbeat=None)
     assert request.to_wire() == {"batch": 10, "expires": 5 * SECOND}
     request = fetch_request(None, 4096, expires=5.0, idle_heartbeat=None)
@@ -141,9 +146,9 @@ def test_a_fetch_has_the_heartbeat_that_was_asked_for() -> None:
     ("options", "named"),
     [
         ({}, "max_messages or max_bytes"),
-        ({"max_messages": 1, "max_bytes": 1}, "max_messages or max_bytes"),
         ({"max_messages": 0}, "max_messages"),
         ({"max_bytes": 0}, "max_bytes"),
+        ({"max_messages": 1, "max_bytes": 0}, "max_bytes"),
         ({"max_messages": 1, "expires": 0}, "expires"),
         ({"max_messages": 1, "expires": -1}, "expires"),
         ({"max_messages": 1, "expires": math.nan}, "expires"),
@@ -166,3 +171,59 @@ def test_bad_options_of_a_fetch_are_refused_with_their_name(options: dict[str, f
 
 def test_half_a_nanosecond_is_rounded_down() -> None:
     assert 2 * default_heartbeat(0.0000013) <= 0.0000013
+
+
+# --- the limits of the consumer
+
+
+@given(
+    st.builds(
+        dict,
+        max_batch=st.none() | st.integers(-1, 1000),
+        max_bytes=st.none() | st.integers(-1, 10_000),
+        max_expires=st.none() | st.just(0.0) | st.floats(0.001, 100),
+    ),
+    st.sampled_from(
+        [{}, {"max_messages": 7}, {"max_bytes": 4096}, {"threshold_messages": 400}, {"expires": 1}]
+    ),
+    st.floats(0, 1),
+)
+def test_no_request_exceeds_the_limits(
+    limits: dict[str, float], options: dict[str, int], part: float
+) -> None:
+    bounded = PullOptions(**options, bounds=Bounds(ConsumerConfig(**limits)))  # type: ignore[arg-type]
+    assert 0 <= bounded.threshold <= bounded.limit
+    wire = bounded.request(max(int(part * bounded.limit), 1), None).to_wire()
+    for field, limit, unit in (
+        ("batch", limits["max_batch"], 1),
+        ("max_bytes", limits["max_bytes"], 1),
+        ("expires", limits["max_expires"], SECOND),
+    ):
+        if limit is not None and limit > 0:
+            assert wire.get(field, 0) <= round(limit * unit)
+    assert 2 * wire.get("idle_heartbeat", 0) <= wire["expires"]
+
+
+@pytest.mark.parametrize(
+    ("exceeded", "batch"),
+    [
+        (Exceeded("batch", 4), 4),
+        (Exceeded("batch", None), 5),
+        (Exceeded("batch", 10), None),
+        (Exceeded("batch", 11), None),
+        (Exceeded("batch", 0), 1),
+        (Exceeded("expires", 1.0), None),
+        (None, None),
+    ],
+)
+def test_a_refusal_lowers_a_limit_and_never_raises_one(exceeded: Exceeded | None, batch: int | None) -> None:
+    bounds = Bounds()
+    bounds.learn(exceeded, fetch_request(10, None, expires=5.0, idle_heartbeat=None))
+    assert bounds.batch == batch
+
+
+def test_what_refusals_said_is_forgotten_with_the_next_look_at_the_consumer() -> None:
+    bounds = Bounds()
+    bounds.learn(Exceeded("batch", 4), fetch_request(10, None, expires=5.0, idle_heartbeat=None))
+    bounds.read(ConsumerConfig(max_batch=8))
+    assert bounds.batch == 8

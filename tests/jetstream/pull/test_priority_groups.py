@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jetspark import Connection, PinIdMismatch, connect
+from jetspark import Connection, PinEvent, connect
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
@@ -55,6 +55,21 @@ async def test_overflow_serves_when_so_many_are_not_acknowledged(js: JetStream) 
     held = await consumer.fetch(3)
     assert sequences(await consumer.fetch(2, min_ack_pending=3, expires=LONG)) == [4, 5]
     await held.ack()
+
+
+@pytest.mark.parametrize("how", ["next", "fetch_no_wait"])
+async def test_the_other_ways_to_fetch_can_be_the_overflow_too(js: JetStream, how: str) -> None:
+    consumer = await overflow(js, 5)
+
+    async def get(**conditions: int) -> object:
+        if how == "next":
+            return await consumer.next(0.2, **conditions)
+        return await consumer.fetch_no_wait(1, **conditions)
+
+    assert not await get(min_pending=10)
+    assert await get(min_pending=3)
+    assert not await get(min_ack_pending=5)
+    assert await get(min_ack_pending=1)
 
 
 async def test_a_consume_can_be_the_overflow(js: JetStream) -> None:
@@ -107,6 +122,7 @@ async def test_the_first_client_is_pinned_and_gets_everything(js: JetStream, nc:
 
 async def test_unpinning_hands_over_to_a_client_that_waits(js: JetStream, nc: Connection) -> None:
     consumer = await pinned(js, 2)
+    events: list[PinEvent] = []
     assert sequences(await consumer.fetch(2)) == [1, 2]
     before = await pin_of(consumer)
     async with connect(nc.connected_url or "") as other:
@@ -118,11 +134,11 @@ async def test_unpinning_hands_over_to_a_client_that_waits(js: JetStream, nc: Co
         assert sequences(await fetching) == [3, 4]
         after = await pin_of(consumer)
         assert after not in (None, before)
-        # The first client does not know yet that it is not pinned any more.
-        with pytest.raises(PinIdMismatch):
-            await consumer.fetch(1, expires=LONG)
-        # Now it does, and stands in line.
+        # The first client does not know yet that it is not pinned any more: it is told, and stands in line.
+        consumer.on_pin(events.append)
         assert await consumer.fetch(1, expires=0.2) == []
+        assert [(event.pin_id, event.gained) for event in events] == [(before, False)]
+        assert await consumer.fetch_no_wait(1) == []
         await fill(js, await js.get_stream("ORDERS"), 1)
         assert sequences(await theirs.fetch(1)) == [5]
 
@@ -173,8 +189,10 @@ async def test_a_consume_keeps_its_pin_and_another_takes_over_when_it_stops(
     assert not failures
 
 
-async def test_a_consume_that_is_unpinned_reports_it_and_gets_in_line(js: JetStream, nc: Connection) -> None:
+async def test_a_consume_that_is_unpinned_gets_in_line_without_an_error(js: JetStream) -> None:
     consumer = await pinned(js, 5)
+    events: list[PinEvent] = []
+    consumer.on_pin(events.append)
     stream = await js.get_stream("ORDERS")
     seen: list[JetStreamMsg] = []
     failures: list[Exception] = []
@@ -184,8 +202,14 @@ async def test_a_consume_that_is_unpinned_reports_it_and_gets_in_line(js: JetStr
         await fill(js, stream, 5)
         # Nobody else is there, so it is pinned again.
         await eventually(lambda: len(seen) == 10, "five more")
-    assert all(isinstance(failure, PinIdMismatch) for failure in failures)
+    assert not failures
     assert sequences(seen) == list(range(1, 11))
+    first, *_, last = events
+    assert first == PinEvent(
+        stream="ORDERS", consumer="worker", group="jobs", pin_id=seen[0].headers["Nats-Pin-Id"], gained=True
+    )
+    assert last.gained
+    assert last.pin_id == seen[-1].headers["Nats-Pin-Id"] != first.pin_id
 
 
 # --- prioritized
@@ -202,3 +226,14 @@ async def test_the_lowest_priority_is_served_first(js: JetStream, nc: Connection
         await fill(js, await js.get_stream("ORDERS"), 4)
         assert sequences(await first) == [1, 2]
         assert sequences(await second) == [3, 4]
+
+
+async def test_next_waits_in_line_by_its_priority(js: JetStream) -> None:
+    consumer = await make_consumer(js, priority_policy="prioritized", priority_groups=["jobs"])
+    second = asyncio.create_task(consumer.next(LONG, priority=5))
+    await waiting(consumer, 1)
+    first = asyncio.create_task(consumer.next(LONG, priority=1))
+    await waiting(consumer, 2)
+    await fill(js, await js.get_stream("ORDERS"), 2)
+    messages = [await first, await second]
+    assert sequences(message for message in messages if message) == [1, 2]

@@ -20,7 +20,7 @@ from jetspark import (
     LeadershipChanged,
     MissedHeartbeat,
     NoResponders,
-    PinIdMismatch,
+    PinEvent,
     ServerShutdown,
     StatusError,
     connect,
@@ -49,7 +49,6 @@ ENDS = [
     ("400 Bad Request - Priority Group missing", BadRequest),
     ("409 Consumer Deleted", ConsumerDeleted),
     ("409 Consumer is push based", ConsumerIsPush),
-    ("412 Precondition Failed", StatusError),
 ]
 RESTARTS = [("409 Leadership Change", LeadershipChanged), ("409 Server Shutdown", ServerShutdown)]
 REFUSALS = [
@@ -58,11 +57,11 @@ REFUSALS = [
     ("409 Exceeded MaxRequestMaxBytes of 1024", ExceededLimit),
     ("409 Exceeded MaxWaiting", ExceededLimit),
     ("409 Something New", StatusError),
+    ("412 Required Api Level", StatusError),
     ("499 Something Newer", StatusError),
     ("503", NoResponders),
     ("503 No Responders", NoResponders),
 ]
-UNPINS = [("423 Nats-Wrong-Pin-Id", PinIdMismatch)]
 
 
 class Errors(asyncio.Queue[Exception]):
@@ -159,7 +158,7 @@ async def test_a_fetch_that_ends_early_returns_what_arrived(
     assert batch.error is None
 
 
-@pytest.mark.parametrize(("line", "error"), [*ENDS, *REFUSALS, *UNPINS, *RESTARTS])
+@pytest.mark.parametrize(("line", "error"), [*ENDS, *REFUSALS, *RESTARTS])
 async def test_a_fetch_to_which_nothing_came_raises_the_error(
     server: ScriptedJetStream, consumer: Consumer, line: str, error: type[Error]
 ) -> None:
@@ -171,7 +170,7 @@ async def test_a_fetch_to_which_nothing_came_raises_the_error(
     assert type(caught.value) is error
 
 
-@pytest.mark.parametrize(("line", "error"), [*ENDS, *REFUSALS, *UNPINS])
+@pytest.mark.parametrize(("line", "error"), [*ENDS, *REFUSALS])
 async def test_a_fetch_to_which_something_came_returns_it_with_the_error(
     server: ScriptedJetStream, consumer: Consumer, line: str, error: type[Error]
 ) -> None:
@@ -335,7 +334,7 @@ async def test_next_gives_none(server: ScriptedJetStream, consumer: Consumer, li
     assert await waiting is None
 
 
-@pytest.mark.parametrize(("line", "error"), [*ENDS, *REFUSALS, *UNPINS, *RESTARTS])
+@pytest.mark.parametrize(("line", "error"), [*ENDS, *REFUSALS, *RESTARTS])
 async def test_next_raises_the_error(
     server: ScriptedJetStream, consumer: Consumer, line: str, error: type[Error]
 ) -> None:
@@ -724,48 +723,287 @@ async def test_after_a_reconnect_it_asks_for_what_is_missing_on_the_same_inbox(
 PINNED = {"priority_groups": ["jobs"], "priority_policy": "pinned_client"}
 
 
-async def test_the_pin_id_is_sent_back_and_forgotten_when_another_is_pinned(errors: Errors) -> None:
+WRONG_PIN = "423 Nats-Wrong-Pin-Id"
+
+
+def pinned_message(pull: Pull, pin_id: str = "mine") -> bytes:
+    return pull.message(headers={"Nats-Pin-Id": pin_id})
+
+
+class Pins(list[tuple[str, bool]]):
+    """An `on_pin` that keeps what it is told."""
+
+    def __call__(self, event: PinEvent) -> None:
+        assert (event.stream, event.consumer, event.group) == ("S", "C", "jobs")
+        self.append((event.pin_id, event.gained))
+
+
+async def test_a_consume_that_loses_its_pin_pulls_again_without_it_and_reports_no_error(
+    errors: Errors,
+) -> None:
+    async with (
+        scripted(**PINNED) as (server, consumer),
+        consumer.messages(max_messages=2, expires=HOUR, on_error=errors) as messages,
+    ):
+        consumer.on_pin(pins := Pins())
+        pull = await server.pull()
+        assert pull.request["group"] == "jobs"
+        assert "id" not in pull.request
+        pull.send(pinned_message(pull))
+        assert await messages.next()
+        pinned = await server.pull()
+        assert (pinned.request["id"], pinned.request["group"]) == ("mine", "jobs")
+        pinned.send(pinned.status(WRONG_PIN, messages=1))
+        again = await server.pull()
+        assert "id" not in again.request
+        assert again.request["group"] == "jobs"
+        again.send(pinned_message(again, "another"))
+        assert await messages.next()
+        assert (await server.pull()).request["id"] == "another"
+        assert pins == [("mine", True), ("mine", False), ("another", True)]
+    assert errors.empty()
+
+
+async def test_a_request_from_before_the_pin_does_not_take_it_away(errors: Errors) -> None:
     async with (
         scripted(**PINNED) as (server, consumer),
         consumer.messages(max_messages=2, expires=HOUR, on_error=errors) as messages,
     ):
         pull = await server.pull()
-        assert pull.request["group"] == "jobs"
-        assert "id" not in pull.request
-        pull.send(pull.message(headers={"Nats-Pin-Id": "mine"}))
+        pull.send(pinned_message(pull))
         assert await messages.next()
         pinned = await server.pull()
-        assert (pinned.request["id"], pinned.request["group"]) == ("mine", "jobs")
-        pull.send(
-            pull.status("423 Nats-Wrong-Pin-Id", messages=1),
-            pinned.status("423 Nats-Wrong-Pin-Id", messages=1),
-        )
-        assert isinstance(await soon(errors), PinIdMismatch)
-        again = await server.pull()
-        assert "id" not in again.request
-        assert again.request["group"] == "jobs"
+        pull.send(pull.status(WRONG_PIN, messages=1))
+        assert (await server.pull()).request["id"] == "mine"
+        pinned.send(pinned.status(WRONG_PIN, messages=1))
+        assert "id" not in (await server.pull()).request
+    assert errors.empty()
 
 
-async def test_a_fetch_sends_the_pin_id_back_and_forgets_it_when_another_is_pinned() -> None:
+@pytest.mark.usefixtures("never_back_off")
+async def test_a_server_that_refuses_every_pin_is_not_asked_without_end(errors: Errors) -> None:
+    async with (
+        scripted(**PINNED) as (server, consumer),
+        consumer.messages(max_messages=2, expires=HOUR, on_error=errors),
+    ):
+        pull = await server.pull()
+        pull.send(pull.status(WRONG_PIN, messages=2))
+        await round_trip(consumer)
+        assert server.idle
+    assert errors.empty()
+
+
+async def test_a_fetch_that_loses_its_pin_asks_again_without_it_and_raises_nothing() -> None:
     async with scripted(**PINNED) as (server, consumer):
+        consumer.on_pin(pins := Pins())
         for pin_id in (None, "mine"):
             fetching = asyncio.create_task(consumer.fetch(1, expires=HOUR))
             pull = await server.pull()
             assert pull.request.get("id") == pin_id
-            pull.send(pull.message(headers={"Nats-Pin-Id": "mine"}))
+            pull.send(pinned_message(pull))
             await fetching
-        fetching = asyncio.create_task(consumer.fetch(2, expires=HOUR))
+        fetching = asyncio.create_task(consumer.fetch(3, expires=HOUR))
         pull = await server.pull()
-        pull.send(
-            pull.message(headers={"Nats-Pin-Id": "mine"}), pull.status("423 Nats-Wrong-Pin-Id", messages=1)
-        )
-        assert isinstance((await fetching).error, PinIdMismatch)
+        pull.send(pinned_message(pull), pull.status(WRONG_PIN, messages=2))
+        again = await server.pull()
+        assert (again.batch, again.request.get("id"), again.request["group"]) == (2, None, "jobs")
+        again.send(pinned_message(again, "another"), pinned_message(again, "another"))
+        batch = await fetching
+        assert (len(batch), batch.error) == (3, None)
+        assert pins == [("mine", True), ("mine", False), ("another", True)]
+
+
+@pytest.mark.parametrize("came", [0, 1])
+async def test_a_fetch_without_a_pin_ends_without_an_error_when_another_is_pinned(came: int) -> None:
+    async with scripted(**PINNED) as (server, consumer):
+        fetching = asyncio.create_task(consumer.fetch_no_wait(5))
+        pull = await server.pull()
+        pull.send(pull.messages(came), pull.status(WRONG_PIN, messages=5 - came))
+        batch = await fetching
+        assert (len(batch), batch.error) == (came, None)
+
+
+async def test_fetches_and_consumes_of_one_object_share_their_pin() -> None:
+    async with scripted(**PINNED) as (server, consumer):
+        fetching = asyncio.create_task(consumer.next(HOUR))
+        pull = await server.pull()
+        pull.send(pinned_message(pull))
+        assert await fetching
+        async with consumer.messages(max_messages=2, expires=HOUR):
+            assert (await server.pull()).request["id"] == "mine"
+
+
+async def test_a_header_of_that_name_means_nothing_where_no_client_is_pinned() -> None:
+    async with scripted(priority_groups=["jobs"], priority_policy="overflow") as (server, consumer):
+        for _ in range(2):
+            fetching = asyncio.create_task(consumer.fetch(1, expires=HOUR))
+            pull = await server.pull()
+            assert "id" not in pull.request
+            pull.send(pinned_message(pull))
+            await fetching
+
+
+async def test_a_listener_that_fails_or_was_removed_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(event: PinEvent) -> None:
+        raise ValueError("no")
+
+    async with scripted(**PINNED) as (server, consumer):
+        consumer.on_pin(fail)
+        remove = consumer.on_pin(removed := Pins())
+        consumer.on_pin(pins := Pins())
+        remove()
         fetching = asyncio.create_task(consumer.fetch(1, expires=HOUR))
         pull = await server.pull()
-        assert "id" not in pull.request
-        pull.send(pull.status("423 Nats-Wrong-Pin-Id", messages=1))
-        with pytest.raises(PinIdMismatch):
-            await fetching
+        pull.send(pinned_message(pull))
+        await fetching
+    assert (pins, removed) == ([("mine", True)], [])
+    assert "on_pin failed" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["fetch", "fetch_no_wait", "next"])
+async def test_every_way_to_fetch_takes_the_options_of_priority_groups(
+    server: ScriptedJetStream, consumer: Consumer, how: str
+) -> None:
+    arguments = (5,) if how != "next" else (HOUR,)
+    options = {"group": "jobs", "priority": 3, "min_pending": 10, "min_ack_pending": 20}
+    fetching = asyncio.create_task(getattr(consumer, how)(*arguments, **options))
+    pull = await server.pull()
+    assert options.items() <= pull.request.items()
+    pull.send(pull.status("404 No Messages"))
+    assert not await fetching
+
+
+# --- the limits of the consumer
+
+LIMITED = {"max_batch": 100, "max_expires": 2_000_000_000, "max_bytes": 5000}
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, {"batch": 100}),
+        ({"max_messages": 500}, {"batch": 100}),
+        ({"max_messages": 7}, {"batch": 7}),
+        ({"max_bytes": 1 << 20}, {"batch": 100, "max_bytes": 5000}),
+        ({"max_bytes": 3000}, {"batch": 100, "max_bytes": 3000}),
+    ],
+)
+async def test_a_consume_asks_for_no_more_than_the_consumer_allows(
+    options: dict[str, int], asked: dict[str, int]
+) -> None:
+    async with scripted(**LIMITED) as (server, consumer), consumer.messages(**options):
+        request = (await server.pull()).request
+        assert request == asked | {"expires": 2_000_000_000, "idle_heartbeat": 1_000_000_000}
+
+
+async def test_a_consume_within_the_limits_goes_on_when_a_request_is_complete(errors: Errors) -> None:
+    async with (
+        scripted(**LIMITED) as (server, consumer),
+        consumer.messages(max_bytes=4000, on_error=errors) as messages,
+    ):
+        pull = await server.pull()
+        first = pull.message()
+        left = 4000 - counted(first)
+        pull.send(first, pull.status("409 Batch Completed", bytes=left))
+        assert (await server.pull()).request["max_bytes"] == left
+        assert await messages.next()
+    assert errors.empty()
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"max_messages": 500}, {"batch": 100}),
+        ({"max_bytes": 1 << 20}, {"batch": 100, "max_bytes": 5000}),
+        ({"max_messages": 7, "max_bytes": 300}, {"batch": 7, "max_bytes": 300}),
+    ],
+)
+async def test_a_fetch_asks_for_no_more_than_the_consumer_allows(
+    options: dict[str, int], asked: dict[str, int]
+) -> None:
+    async with scripted(**LIMITED) as (server, consumer):
+        fetching = asyncio.create_task(consumer.fetch(**options))
+        pull = await server.pull()
+        assert pull.request == asked | {"expires": 2_000_000_000}
+        pull.send(pull.message(), pull.status("409 Batch Completed"))
+        assert len(await fetching) == 1
+
+
+async def test_a_fetch_that_may_wait_longer_than_a_request_asks_again() -> None:
+    async with scripted(max_expires=2_000_000_000) as (server, consumer):
+        fetching = asyncio.create_task(consumer.fetch(3, expires=HOUR))
+        pull = await server.pull()
+        for left in (3, 2):
+            assert (pull.batch, pull.request["expires"]) == (left, 2_000_000_000)
+            pull.send(pull.message(), pull.status("408 Request Timeout", messages=left - 1))
+            pull = await server.pull()
+        pull.send(pull.message())
+        assert len(await fetching) == 3
+
+
+async def test_a_fetch_whose_time_is_over_does_not_ask_again() -> None:
+    async with scripted(max_expires=100_000_000) as (server, consumer):
+        fetching = asyncio.create_task(consumer.fetch(3, expires=0.1))
+        pull = await server.pull()
+        await asyncio.sleep(0.1)
+        pull.send(pull.status("408 Request Timeout", messages=3))
+        assert await fetching == []
+        assert server.idle
+
+
+@pytest.mark.usefixtures("short_back_off")
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("409 Exceeded MaxRequestBatch of 4", {"max_messages": 10}, {"batch": 4}),
+        ("409 Exceeded MaxRequestBatch", {"max_messages": 10}, {"batch": 5}),
+        ("409 Exceeded MaxRequestBatch of 4", {"max_bytes": 9000}, {"batch": 4, "max_bytes": 9000}),
+        ("409 Exceeded MaxRequestMaxBytes of 800", {"max_bytes": 9000}, {"max_bytes": 800}),
+        ("409 Exceeded MaxRequestExpires of 1m0s", {"max_messages": 10}, {"expires": 60_000_000_000}),
+    ],
+)
+async def test_a_consume_that_is_refused_asks_for_less(
+    server: ScriptedJetStream,
+    reader: Reader,
+    errors: Errors,
+    case: tuple[str, dict[str, int], dict[str, int]],
+) -> None:
+    line, options, then = case
+    await reader.start(**options)
+    pull = await server.pull()
+    pull.send(pull.status(line))
+    assert isinstance(await soon(errors), ExceededLimit)
+    pull = await server.pull()
+    assert then.items() <= pull.request.items()
+    pull.send(pull.message())
+    await reader.take(1)
+    assert errors.empty()
+
+
+async def test_a_fetch_after_one_that_was_refused_asks_for_less(
+    server: ScriptedJetStream, consumer: Consumer
+) -> None:
+    fetching = asyncio.create_task(consumer.fetch(10, expires=HOUR))
+    pull = await server.pull()
+    pull.send(pull.status("409 Exceeded MaxRequestBatch of 4"))
+    with pytest.raises(ExceededLimit):
+        await fetching
+    fetching = asyncio.create_task(consumer.fetch(10, expires=HOUR))
+    pull = await server.pull()
+    assert pull.batch == 4
+    pull.send(pull.messages(4))
+    assert len(await fetching) == 4
+
+
+async def test_the_limits_are_read_again_with_the_info(server: ScriptedJetStream, consumer: Consumer) -> None:
+    for limit in (3, 5):
+        server.config["max_batch"] = limit
+        await consumer.info()
+        fetching = asyncio.create_task(consumer.fetch(10, expires=HOUR))
+        pull = await server.pull()
+        assert pull.batch == limit
+        pull.send(pull.messages(limit))
+        await fetching
 
 
 # --- bytes

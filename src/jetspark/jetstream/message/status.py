@@ -8,6 +8,7 @@ no clock. The one exception is `wire.headers.NO_RESPONDERS`, which requests belo
 from __future__ import annotations
 
 import enum
+import re
 from typing import Final, NamedTuple
 
 from jetspark.errors import (
@@ -25,7 +26,7 @@ from jetspark.errors import (
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers, has_status, parse_status
 
-__all__ = ["OnConsume", "OnDirectGet", "OnFetch", "Status", "classify", "is_status"]
+__all__ = ["Exceeded", "OnConsume", "OnDirectGet", "OnFetch", "Status", "classify", "is_status"]
 
 
 class OnFetch(enum.Enum):
@@ -34,6 +35,10 @@ class OnFetch(enum.Enum):
     CONTINUE = enum.auto()
     #: It ends; the messages that arrived are the result.
     END = enum.auto()
+    #: The request has expired. The fetch ends too, unless it waits longer than one request may.
+    EXPIRED = enum.auto()
+    #: Another client is pinned: forget the pin id, ask again.
+    UNPIN = enum.auto()
     #: It ends, with an error unless messages arrived.
     ERROR_IF_EMPTY = enum.auto()
     #: It ends with an error.
@@ -52,7 +57,7 @@ class OnConsume(enum.Enum):
     RESTART = enum.auto()
     #: The server refused the request: notify, back off, pull again.
     BACK_OFF = enum.auto()
-    #: Another client is pinned: notify, forget the pin id, pull again.
+    #: Another client is pinned: forget the pin id, pull again.
     UNPIN = enum.auto()
     #: No more messages will arrive.
     END = enum.auto()
@@ -66,6 +71,15 @@ class OnDirectGet(enum.Enum):
     #: No message, or no further message, matches.
     NOT_FOUND = enum.auto()
     ERROR = enum.auto()
+
+
+class Exceeded(NamedTuple):
+    """A limit of the consumer that a pull request exceeded."""
+
+    #: The field of the request: `batch`, `expires` or `max_bytes`.
+    field: str
+    #: The limit, in seconds for `expires`; None when the server does not say it.
+    limit: float | None
 
 
 class _Row(NamedTuple):
@@ -85,16 +99,19 @@ _CREATE_AGAIN = "Create it again; one without durable_name is deleted after `ina
 _SUBSCRIBE = "Use js.subscribe(...)"
 _PULL_AGAIN = "Pull again"
 _ASK_LESS = "Ask for less, or raise max_batch, max_expires, max_bytes or max_waiting of the consumer"
+_NEWER_SERVER = "Update the server: its JetStream API is older than the request requires"
 _TOO_MANY = "Too many subjects match: at most 1024 are read at a time. Ask for fewer of them"
 _CHECK_NAMES = "Check the names, `domain`, and whether the cluster has a leader"
 
 _TABLE: Final = (
     _Row(100, "", _SILENT, OnFetch.CONTINUE, OnConsume.CONTINUE),
     _Row(204, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF, None, OnDirectGet.END),
+    # ADR-37 ends a consume for a deleted and a push consumer alone. A bad request ends it here too, as in the
+    # Go client: every request of a consume has the same options, so the server would refuse all of them.
     _Row(400, "", BadRequest, OnFetch.ERROR, OnConsume.END),
     _Row(404, "", _SILENT, OnFetch.END, OnConsume.PULL, None, OnDirectGet.NOT_FOUND),
     # For a pull this is the end of its time; for a direct get, a request that the server does not take.
-    _Row(408, "", _SILENT, OnFetch.END, OnConsume.PULL),
+    _Row(408, "", _SILENT, OnFetch.EXPIRED, OnConsume.PULL),
     _Row(409, "message size exceeds maxbytes", _SILENT, OnFetch.END, OnConsume.TOO_LARGE),
     _Row(409, "batch completed", _SILENT, OnFetch.END, OnConsume.PULL),
     _Row(409, "consumer deleted", ConsumerDeleted, OnFetch.ERROR, OnConsume.END, _CREATE_AGAIN),
@@ -102,9 +119,10 @@ _TABLE: Final = (
     _Row(409, "leadership change", LeadershipChanged, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, _PULL_AGAIN),
     _Row(409, "server shutdown", ServerShutdown, OnFetch.ERROR_IF_EMPTY, OnConsume.RESTART, _PULL_AGAIN),
     _Row(409, "exceeded", ExceededLimit, OnFetch.ERROR, OnConsume.BACK_OFF, _ASK_LESS),
-    _Row(412, "", StatusError, OnFetch.ERROR, OnConsume.END),
+    # The API of this server is too old. While a cluster is upgraded, the next leader may be newer.
+    _Row(412, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF, _NEWER_SERVER),
     _Row(413, "", StatusError, OnFetch.ERROR, OnConsume.BACK_OFF, _TOO_MANY),
-    _Row(423, "", PinIdMismatch, OnFetch.ERROR, OnConsume.UNPIN),
+    _Row(423, "", PinIdMismatch, OnFetch.UNPIN, OnConsume.UNPIN),
     _Row(503, "", NoResponders, OnFetch.ERROR, OnConsume.BACK_OFF, _CHECK_NAMES),
 )
 
@@ -127,12 +145,14 @@ class Status(NamedTuple):
     #: The flow control subject that a stalled push consumer waits for, in its heartbeats.
     stalled: str | None = None
     on_direct_get: OnDirectGet = OnDirectGet.ERROR
+    #: The limit of the consumer for which it refused the request, if that is the reason.
+    exceeded: Exceeded | None = None
 
     def fetch_error(self, received: int) -> Error | None:
         """The error that ends a fetch with so many messages; None when this status is not an error for it."""
-        if self.on_fetch is OnFetch.END or (self.on_fetch is OnFetch.ERROR_IF_EMPTY and received):
-            return None
-        return self.error
+        if self.on_fetch is OnFetch.ERROR or (self.on_fetch is OnFetch.ERROR_IF_EMPTY and not received):
+            return self.error
+        return None
 
 
 def is_status(frame: MsgFrame) -> bool:
@@ -160,8 +180,38 @@ def classify(header: bytes) -> Status:
     last = _number(headers.get("Nats-Last-Consumer")), _number(headers.get("Nats-Last-Stream"))
     stalled = headers.get("Nats-Consumer-Stalled")
     return Status(
-        code, description, row.on_fetch, row.on_consume, error, *pending, *last, stalled, row.on_direct_get
+        code,
+        description,
+        row.on_fetch,
+        row.on_consume,
+        error,
+        *pending,
+        *last,
+        stalled,
+        row.on_direct_get,
+        _exceeded(lower) if row.error is ExceededLimit else None,
     )
+
+
+#: "Exceeded MaxRequestBatch of 100", "... MaxRequestExpires of 1m30s", "... MaxRequestMaxBytes of 1024".
+_EXCEEDED: Final = re.compile(r"exceeded maxrequest(batch|expires|maxbytes)(?: of (\S{1,40}))?")
+_FIELDS: Final = {"batch": "batch", "expires": "expires", "maxbytes": "max_bytes"}
+#: The parts of a duration as Go writes it.
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s|us|µs|ns)")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def _exceeded(description: str) -> Exceeded | None:
+    found = _EXCEEDED.search(description)
+    if found is None:
+        return None
+    field, text = _FIELDS[found[1]], (found[2] or "").rstrip(",.;")
+    if field != "expires":
+        return Exceeded(field, _number(text))
+    parts = _DURATION.findall(text)
+    whole = "".join(number + unit for number, unit in parts) == text
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return Exceeded(field, seconds if whole and seconds else None)
 
 
 def _number(text: str | None) -> int | None:

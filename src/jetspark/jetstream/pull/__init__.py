@@ -1,6 +1,8 @@
 """Pulling messages from a consumer, in reading order:
 
+- `bounds`: the largest request that a consumer accepts. Pure.
 - `options`: the options of `messages` and `consume`, their defaults and limits. Pure.
+- `pin`: the pinned client of a priority group.
 - `request`: targets, requests, inboxes, statuses, left-over messages: shared by everything that pulls.
 - `fetch`: one request, returned as a batch.
 - `accounting`: how much to ask for, and when. Pure.

@@ -17,19 +17,21 @@ from jetspark.errors import Error, ExceededLimit, MissedHeartbeat, NoResponders
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.foreign import Foreign
-from jetspark.jetstream.message.status import OnConsume, Status
+from jetspark.jetstream.message.status import Exceeded, OnConsume, Status
 from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Accounting
 from jetspark.jetstream.pull.back_off import BackOff
 from jetspark.jetstream.pull.options import PullOptions
+from jetspark.jetstream.pull.pin import Pin
 from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, sort_frames
 from jetspark.wire import MsgFrame, delivered_by, total_size
-from jetspark.wire.headers import Headers
 
 __all__ = ["BufferState", "OnError", "PullBuffer"]
 
 #: Actions after which a request has brought nothing.
 _REFUSALS: Final = (OnConsume.BACK_OFF, OnConsume.END)
+#: Seconds; a consumer that allows only very short requests has heartbeats as short.
+_SHORTEST_ALARM: Final = 1.0
 #: Seconds by which answers to forgotten requests may be late, after these must have expired.
 _LATE: Final = 5.0
 
@@ -50,12 +52,20 @@ class BufferState(enum.Enum):
 class PullBuffer(PullReceiver):
     """A buffer that refills itself. One reader or several take messages out of it."""
 
-    def __init__(self, target: PullTarget, options: PullOptions, on_error: OnError | None = None) -> None:
+    def __init__(
+        self,
+        target: PullTarget,
+        options: PullOptions,
+        on_error: OnError | None = None,
+        pin: Pin | None = None,
+    ) -> None:
         connection = target.connection
         super().__init__(target, connection.new_inbox().encode() + b".*")
         self.options = options
         self.notify = Reporter(connection, on_error).notify
         self._by_bytes = options.max_bytes is not None
+        # The limit that `narrow` set.
+        self._narrowed = options.limit
         # Twice the bytes: the server counts before it adds the headers of a pinned client.
         most = 2 * options.limit if self._by_bytes else options.limit
         self._accounting = Accounting(options.limit, options.threshold, most)
@@ -72,9 +82,12 @@ class PullBuffer(PullReceiver):
         # The amount that `take` returned and that still counts as buffered.
         self._lent = 0
         self._arrived = Signal()
-        self._pin_id: str | None = None
+        self._pin = pin
+        # The id that requests carry, and the token of the first that did.
+        self._sent_id: str | None = None
+        self._sent_since = 0
         self._heartbeat = HeartbeatMonitor(
-            2 * options.heartbeat,
+            max(2 * options.heartbeat, _SHORTEST_ALARM),
             checks=2,
             is_expected=lambda: self._session.attached and self._accounting.requested > 0,
             on_missed=self._on_missed_heartbeat,
@@ -150,8 +163,16 @@ class PullBuffer(PullReceiver):
 
     def narrow(self, limit: int) -> None:
         """Lower the limit, because little is left to read; that of the options still holds."""
-        self._accounting.limit = min(limit, self.options.limit)
-        self._accounting.threshold = min((limit + 1) // 2, self.options.threshold)
+        self._narrowed = limit
+        self._apply_limits()
+
+    def _apply_limits(self) -> None:
+        """Count by the limits that hold now: those of the options, of the consumer, and the narrow one."""
+        options, accounting = self.options, self._accounting
+        accounting.limit = limit = min(self._narrowed, options.limit)
+        accounting.threshold = options.threshold
+        if limit < options.limit:
+            accounting.threshold = min((limit + 1) // 2, options.threshold)
 
     def put_back(self, frames: list[MsgFrame]) -> None:
         """Put back messages that were taken last and not handed out."""
@@ -224,7 +245,10 @@ class PullBuffer(PullReceiver):
         self._cramped = False
         if idle:
             self._last_seen = self._heartbeat.heard()
-        request = self.options.request(ask.amount, self._pin_id)
+        pin_id = None if self._pin is None else self._pin.id
+        if pin_id != self._sent_id:
+            self._sent_id, self._sent_since = pin_id, ask.token
+        request = self.options.request(ask.amount, pin_id)
         self.target.send(request, b"%b%d" % (self.subject_filter[:-1], ask.token))
 
     def _forget(self) -> None:
@@ -263,8 +287,8 @@ class PullBuffer(PullReceiver):
         if amount > self._accounting.room:
             frames = self._fitting(frames)
             amount = total_size(frames) if self._by_bytes else len(frames)
-        if self.options.group is not None:
-            self._read_pin_id(frames)
+        if self._pin is not None:
+            self._pin.read(frames)
         self._accounting.arrived(amount)
         self._back_off.answered()
         if self.state is BufferState.STOPPING:
@@ -286,11 +310,6 @@ class PullBuffer(PullReceiver):
                 break
             fitting.append(frame)
         return fitting
-
-    def _read_pin_id(self, frames: list[MsgFrame]) -> None:
-        for frame in frames:
-            if b"Nats-Pin-Id" in frame.header:
-                self._pin_id = Headers.parse(frame.header).get("Nats-Pin-Id")
 
     def disconnected(self) -> None:
         """The requests are gone with the connection; silence means nothing until it is back."""
@@ -328,21 +347,36 @@ class PullBuffer(PullReceiver):
             self.notify(status.error)
             self._restart()
         elif action is OnConsume.UNPIN:
-            self._pin_id = None
-            self.notify(status.error)
-            self._ask()
+            self._on_wrong_pin(token)
         elif isinstance(status.error, NoResponders):
             self.notify(status.error)
             self._back_off.no_responders()
         else:
             self.notify(status.error)
+            if status.exceeded is not None:
+                self._shrink(status.exceeded)
             self._back_off.refused()
+
+    def _on_wrong_pin(self, token: int) -> None:
+        """Another client is pinned: wait in line without an id. That is not reported (ADR-37)."""
+        if self._pin is None or self._sent_id is None:
+            self._back_off.refused()  # The server does not refuse a request that has no id.
+            return
+        if token >= self._sent_since:  # Otherwise it was sent before this id was gained.
+            self._pin.lost(self._sent_id)
+        self._ask()
+
+    def _shrink(self, exceeded: Exceeded) -> None:
+        """The consumer takes smaller requests only: ask for less from now on."""
+        largest = self.options.request(self._accounting.limit, None)
+        self.options.bounds.learn(exceeded, largest)
+        self._apply_limits()
 
     def _on_too_large(self, left: int | None) -> None:
         """The next message did not fit: ask with the whole limit when nothing else is pending."""
         if left is not None and left < self.options.most_bytes:
             self._cramped = True
-            self._accounting.limit = self.options.limit
+            self._accounting.limit = self._narrowed = self.options.limit
             self._ask()
             return
         self.notify(

@@ -1,7 +1,8 @@
 """One fetch: send a request, gather the messages that come, return them as a batch.
 
-A fetch that reconnects, or whose request got lost in an election, asks again for the missing messages.
-`request.py` says how it ends.
+A fetch asks again for the missing messages when the connection is back, when its request got lost in an
+election, when it lost its pin, and when it waits longer than the consumer lets one request wait. `request.py`
+says how it ends.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from jetspark.errors import MissedHeartbeat
 from jetspark.jetstream.message import delivered
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.message.metadata import parse_metadata
+from jetspark.jetstream.message.status import OnFetch, Status
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
+from jetspark.jetstream.pull.bounds import Bounds
+from jetspark.jetstream.pull.pin import Pin
 from jetspark.jetstream.pull.request import (
     BatchReceiver,
     Leftover,
@@ -34,9 +38,21 @@ _GRACE: Final = 0.5
 class Fetch(BatchReceiver):
     """One request and the messages that it brings."""
 
-    def __init__(self, target: PullTarget, request: PullRequest, *, leftover: Leftover | None = None) -> None:
-        super().__init__(target, request.batch or 1, leftover)
-        self._request = request
+    def __init__(
+        self,
+        target: PullTarget,
+        request: PullRequest,
+        *,
+        leftover: Leftover | None = None,
+        bounds: Bounds | None = None,
+        pin: Pin | None = None,
+    ) -> None:
+        self._bounds = Bounds() if bounds is None else bounds
+        self._request = self._bounds.fit(request)
+        super().__init__(target, self._request.batch or 1, leftover)
+        self.pin = pin
+        # The request that was sent last.
+        self._sent = self._request
         self._expiry = 0.0
 
     async def run(self, timeout: float | None = None) -> Batch:
@@ -83,6 +99,8 @@ class Fetch(BatchReceiver):
         if not self._session.attached:
             return
         changes: dict[str, object] = {"batch": self._wanted - len(self.frames)}
+        if self.pin is not None:
+            changes["id"] = self.pin.id
         if self._request.max_bytes is not None:
             changes["max_bytes"] = left = self._request.max_bytes - total_size(self.frames)
             if left <= 0:
@@ -93,10 +111,28 @@ class Fetch(BatchReceiver):
             if remaining <= 0:
                 self._finish(None)
                 return
-            changes |= {"idle_heartbeat": self._heartbeat(remaining)} | shortened(self._request, remaining)
-        request = self._request.replace(**changes)
-        self._expect(request)
-        self.target.send(request, self.subject_filter)
+            expires = min(remaining, self._bounds.expires or remaining)
+            changes |= {"idle_heartbeat": self._heartbeat(expires)} | shortened(self._request, expires)
+        self._sent = self._request.replace(**changes)
+        self._expect(self._sent)
+        self.target.send(self._sent, self.subject_filter)
+
+    def _on_status(self, status: Status, received: int) -> None:
+        if self._state is RequestState.OPEN and self._goes_on(status):
+            self._ask_again()
+            return
+        self._bounds.learn(status.exceeded, self._sent)
+        super()._on_status(status, received)
+
+    def _goes_on(self, status: Status) -> bool:
+        """Whether the fetch goes on with another request after this status."""
+        sent = self._sent
+        if status.on_fetch is OnFetch.UNPIN and self.pin is not None and sent.id is not None:
+            self.pin.lost(sent.id)
+            return True
+        if status.on_fetch is not OnFetch.EXPIRED or sent.expires is None or self._bounds.expires is None:
+            return False
+        return sent.expires >= self._bounds.expires and self._loop.time() < self._expiry
 
     # --- for the session
 

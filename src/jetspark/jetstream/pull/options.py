@@ -9,6 +9,7 @@ import msgspec
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.requests import PullRequest
+from jetspark.jetstream.pull.bounds import Bounds
 
 __all__ = ["BATCH_FOR_BYTES", "MOST_BYTES", "PullKeywords", "PullOptions", "default_heartbeat"]
 
@@ -52,21 +53,22 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     min_pending: int | None = None
     min_ack_pending: int | None = None
-    #: Whether requests for messages are bounded in bytes too: not if the consumer takes no such requests.
-    bounds_bytes: bool = True
+    #: The limits of the consumer. They may get smaller while it is read.
+    bounds: Bounds = msgspec.field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
         if self.max_messages is not None and self.max_bytes is not None:
             raise UsageError("max_messages and max_bytes exclude each other")
         if not 1 <= self.expires < math.inf:
             raise UsageError(f"expires must be at least 1 second, not {self.expires!r}")
-        if not 0.5 <= self.heartbeat <= 30 or 2 * self.heartbeat > self.expires:
+        heartbeat = default_heartbeat(self.expires) if self.idle_heartbeat is None else self.idle_heartbeat
+        if not 0.5 <= heartbeat <= 30 or 2 * heartbeat > self.expires:
             raise UsageError(
                 "idle_heartbeat must be from 0.5 to 30 seconds and at most half of expires, "
-                f"not {self.heartbeat!r}"
+                f"not {heartbeat!r}"
             )
         for unit in ("messages", "bytes"):
-            limit = self.limit if unit == self.unit else None
+            limit = self._wanted if unit == self.unit else None
             threshold = getattr(self, f"threshold_{unit}")
             if limit is not None and limit < 1:
                 raise UsageError(f"max_{unit} must be at least 1, not {limit}")
@@ -82,40 +84,59 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         return "messages" if self.max_bytes is None else "bytes"
 
     @property
-    def limit(self) -> int:
-        """The largest amount that is buffered or asked for."""
+    def _wanted(self) -> int:
         if self.max_bytes is not None:
             return self.max_bytes
         return DEFAULT_MAX_MESSAGES if self.max_messages is None else self.max_messages
 
     @property
+    def limit(self) -> int:
+        """The largest amount that is buffered or asked for: one request must be able to ask for all of it."""
+        most = self.bounds.batch if self.max_bytes is None else self.bounds.max_bytes
+        return self._wanted if most is None else min(self._wanted, most)
+
+    @property
     def most_bytes(self) -> int:
         """The bytes of a request for everything."""
-        return MOST_BYTES if self.max_bytes is None else self.max_bytes
+        return MOST_BYTES if self.max_bytes is None else self.limit
 
     @property
     def threshold(self) -> int:
         """The amount pending at which more is asked for; half of the limit, rounded up."""
         given = self.threshold_messages if self.max_bytes is None else self.threshold_bytes
-        return (self.limit + 1) // 2 if given is None else given
+        half = (self.limit + 1) // 2
+        if given is None:
+            return half
+        return given if self.limit == self._wanted else min(given, half)
+
+    @property
+    def seconds(self) -> float:
+        """How long a request lives: `expires`, or as long as the consumer allows."""
+        most = self.bounds.expires
+        return self.expires if most is None else min(self.expires, most)
 
     @property
     def heartbeat(self) -> float:
-        """Seconds; half of `expires`, at most 30."""
-        return default_heartbeat(self.expires) if self.idle_heartbeat is None else self.idle_heartbeat
+        """Seconds; half of the time that a request lives, at most 30."""
+        half = default_heartbeat(self.seconds)
+        return half if self.idle_heartbeat is None else min(self.idle_heartbeat, half)
 
     def request(self, amount: int, pin_id: str | None) -> PullRequest:
         """The request for `amount` messages or bytes.
 
         One for messages has its share of the bytes too, so that large messages fill the buffer with fewer.
         """
+        batch = amount
+        if self.max_bytes is not None:
+            batch = min(BATCH_FOR_BYTES, self.bounds.batch or BATCH_FOR_BYTES)
+        max_bytes: int | None = max(self.most_bytes * amount // self.limit, 1)
+        if self.max_bytes is None and (self.bounds.max_bytes or MOST_BYTES) < MOST_BYTES:
+            max_bytes = None  # A request that names no bytes is never refused for them.
         return PullRequest(
-            batch=amount if self.max_bytes is None else BATCH_FOR_BYTES,
-            max_bytes=max(self.most_bytes * amount // self.limit, 1)
-            if self.max_bytes is not None or self.bounds_bytes
-            else None,
-            expires=self.expires,
-            idle_heartbeat=self.heartbeat,
+            batch=batch,
+            max_bytes=max_bytes,
+            expires=self.seconds,
+            idle_heartbeat=self.heartbeat or None,
             group=self.group,
             priority=self.priority,
             min_pending=self.min_pending,

@@ -30,6 +30,7 @@ from jetspark.jetstream.message.status import OnFetch, Status, classify, is_stat
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
+from jetspark.jetstream.pull.pin import Pin
 from jetspark.wire import MsgFrame, delivered_by, pub, total_size
 
 __all__ = [
@@ -129,8 +130,8 @@ def fetch_request(
     min_ack_pending: int | None = None,
 ) -> PullRequest:
     """A request that waits for messages. Raises `UsageError` for invalid options."""
-    if (max_messages is None) == (max_bytes is None):
-        raise UsageError("give max_messages or max_bytes, one of them")
+    if max_messages is None and max_bytes is None:
+        raise UsageError("give max_messages or max_bytes, or both")
     for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
         if value is not None and value < 1:
             raise UsageError(f"{option} must be at least 1, not {value}")
@@ -149,12 +150,26 @@ def fetch_request(
 
 
 def no_wait_request(
-    max_messages: int, *, max_bytes: int | None = None, group: str | None = None, priority: int | None = None
+    max_messages: int,
+    *,
+    max_bytes: int | None = None,
+    group: str | None = None,
+    priority: int | None = None,
+    min_pending: int | None = None,
+    min_ack_pending: int | None = None,
 ) -> PullRequest:
     """A request for messages that are available now. Raises `UsageError` for invalid options."""
     if max_messages < 1:
         raise UsageError(f"max_messages must be at least 1, not {max_messages}")
-    return PullRequest(batch=max_messages, max_bytes=max_bytes, no_wait=True, group=group, priority=priority)
+    return PullRequest(
+        batch=max_messages,
+        max_bytes=max_bytes,
+        no_wait=True,
+        group=group,
+        priority=priority,
+        min_pending=min_pending,
+        min_ack_pending=min_ack_pending,
+    )
 
 
 def shortened(request: PullRequest, expires: float) -> dict[str, object]:
@@ -301,6 +316,8 @@ class BatchReceiver(PullReceiver):
         self.frames: list[MsgFrame] = []
         #: The error that ended it, if any.
         self.error: Error | None = None
+        #: The pin of the client in the group of the request, if there is one.
+        self.pin: Pin | None = None
 
     async def _gather(self) -> None:
         """Wait until the request ends, at the latest until the deadline."""
@@ -361,6 +378,8 @@ class BatchReceiver(PullReceiver):
         if len(frames) > self._room or self._room_bytes != math.inf:
             frames = self._fitting(frames)
         self._room -= len(frames)
+        if self.pin is not None:
+            self.pin.read(frames)
         if self._state is RequestState.LEFT or self._state is RequestState.CLOSED:
             self._keep(frames)
         else:

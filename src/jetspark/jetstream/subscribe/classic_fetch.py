@@ -35,6 +35,8 @@ __all__ = ["ClassicFetch", "FetchOne", "lingering_time"]
 #: Seconds by which a waiting request ends before the client stops listening.
 _MARGIN: Final = 0.1
 _ONE: Final = no_wait_request(1)
+#: What a status does that only says that nothing more is available now.
+_OVER: Final = (OnFetch.END, OnFetch.EXPIRED)
 
 
 def lingering_time(seconds: float) -> float:
@@ -129,7 +131,7 @@ class ClassicFetch(BatchReceiver):
             self._changed.wake()
 
     def _on_status(self, status: Status, received: int) -> None:
-        if self._at_once and status.on_fetch is OnFetch.END and self._state is RequestState.OPEN:
+        if self._at_once and status.on_fetch in _OVER and self._state is RequestState.OPEN:
             # Nothing more is available now (404).
             self._room = 0
             if received < self._wanted:

@@ -26,6 +26,7 @@ from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg, ack_all
 from jetspark.jetstream.model.consumer import AckPolicy
+from jetspark.jetstream.pull.bounds import Bounds
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.request import Leftover, PullTarget, no_wait_request
 from jetspark.logs.files.files import LogFiles
@@ -207,7 +208,8 @@ class LogConsumer:
         target = PullTarget.of(js.api, consumer.stream_name, consumer.name, consumer.config.ack_policy)
         largest = js.connection.max_payload + _SUBJECTS
         request = no_wait_request(self._batch, max_bytes=max(_PULL_BYTES, largest))
-        batch = await Fetch(target, request, leftover=self._leftover).run(js.timeout)
+        fetch = Fetch(target, request, leftover=self._leftover, bounds=Bounds(consumer.config))
+        batch = await fetch.run(js.timeout)
         if not batch and self._options.once:
             # A message stored under a larger max_payload exceeds the byte limit and ends the pull.
             batch = await consumer.fetch_no_wait(1)

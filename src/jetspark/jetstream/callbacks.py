@@ -1,0 +1,51 @@
+"""Functions of users that are called with what happens: plain or coroutine functions, which may fail."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from jetspark.errors import UsageError
+
+__all__ = ["Callbacks"]
+
+logger = logging.getLogger("jetspark")
+
+T = TypeVar("T")
+
+
+class Callbacks(Generic[T]):
+    """The functions for one kind of event. Coroutines run as tasks; an error of a function is only logged."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._functions: list[Callable[[T], object]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, function: Callable[[T], object]) -> Callable[[], None]:
+        """Call `function` each time. Returns a function that removes it."""
+        if not callable(function):
+            raise UsageError(f"{self._name} needs a function, not {type(function).__name__}")
+        self._functions.append(function)
+
+        def remove() -> None:
+            if function in self._functions:
+                self._functions.remove(function)
+
+        return remove
+
+    def call(self, argument: T) -> None:
+        """Call all functions, in the order they were added."""
+        for function in tuple(self._functions):
+            try:
+                outcome = function(argument)
+            except Exception:
+                logger.exception("%s failed", self._name)
+                continue
+            if inspect.iscoroutine(outcome):
+                task = asyncio.get_running_loop().create_task(outcome)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
