@@ -145,7 +145,7 @@ def test_a_message_without_a_consumer_cannot_be_acknowledged(nc: blocking.Connec
         nc.publish(f"{subject}.x", b"", reply=reply)
         plain = subscription.next()
         message = blocking.JetStreamMsg(plain._frame, plain._bridge, False)
-        for acknowledge in (message.ack, message.nak, message.ack_sync):
+        for acknowledge in (message.ack, message.nak, message.ack_sync, message.respond):
             with pytest.raises(NotJetStreamMessage):
                 acknowledge()
         with pytest.raises(NotJetStreamMessage):

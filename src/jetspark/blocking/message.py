@@ -73,6 +73,10 @@ class JetStreamMsg(Msg, gc=False, eq=False):
             self._settled = message.settled
         return None if following is None else blocking_messages(self._bridge, [following])[0]
 
+    def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> None:
+        parse_metadata(self._frame.reply)
+        super().respond(data, headers=headers)
+
     def _settle(self, kind: bytes) -> None:
         if not self._settled:
             self._send(kind)

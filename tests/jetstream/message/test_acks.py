@@ -364,6 +364,9 @@ async def test_nothing_but_acknowledgement_subjects_is_published_to(nc: Connecti
     for word in ("ack_sync", "ack_next"):
         with pytest.raises(NotJetStreamMessage):
             await getattr(JetStreamMsg(forged, nc, False), word)()
+    for body in (b"", b"data"):
+        with pytest.raises(NotJetStreamMessage):
+            JetStreamMsg(forged, nc, False).respond(body, headers={"a": "b"})
     with pytest.raises(NotJetStreamMessage):
         ack_all([JetStreamMsg(forged, nc, False)])
     give_back(nc, "explicit", [forged])
@@ -389,3 +392,10 @@ async def test_what_no_consumer_delivered_cannot_be_acknowledged(js: JetStream, 
         ack_all([message])
     await nc.flush()
     await subscription.unsubscribe()
+
+
+async def test_an_empty_answer_acknowledges(js: JetStream) -> None:
+    consumer = await make_consumer(js, 1, ack_wait=60)
+    (message,) = await consumer.fetch(1)
+    await message.respond()
+    await settled_info(consumer, ack_pending=0)

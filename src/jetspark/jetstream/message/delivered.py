@@ -19,6 +19,7 @@ from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.base import to_ns
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.wire import MsgFrame, acks
+from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_text
 
 __all__ = [
@@ -109,6 +110,14 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         fetching = fetch_next(self._connection, self._reply_to_ack(), expires)
         self._settled = True
         return await fetching
+
+    def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> Awaitable[None]:
+        """Publish to the acknowledgement subject. The server reads an empty answer as an acknowledgement.
+
+        With asyncio, awaiting it is optional. Raises `NotJetStreamMessage` for any other reply subject.
+        """
+        self._reply_to_ack()
+        return super().respond(data, headers=headers)
 
     def _settle(self, kind: bytes) -> Awaitable[None]:
         if self._settled:
