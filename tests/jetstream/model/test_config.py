@@ -5,6 +5,8 @@ Every row was refused by nats-server 2.15.1, and every row of the accepted ones 
 
 from __future__ import annotations
 
+import copy
+import pickle
 from datetime import UTC, datetime
 from typing import Any
 
@@ -287,3 +289,28 @@ def test_a_purge_keeps_or_goes_up_to_a_sequence() -> None:
     with pytest.raises(UsageError, match=r"PurgeRequest\.keep"):
         PurgeRequest(sequence=4, keep=2)
     assert PurgeRequest(subject="t.x", keep=2).to_wire() == {"filter": "t.x", "keep": 2}
+
+
+# --- which fields were given
+
+
+def test_a_configuration_remembers_which_fields_were_given() -> None:
+    assert ConsumerConfig().given == frozenset()
+    config = ConsumerConfig(ack_policy="explicit", headers_only=False, extra={"new": 1})
+    assert config.given == {"ack_policy", "headers_only"}
+    assert config.replace(ack_wait=3).given == {"ack_policy", "headers_only", "ack_wait"}
+    for copied in (copy.copy(config), copy.deepcopy(config), pickle.loads(pickle.dumps(config))):
+        assert (copied, copied.given) == (config, config.given)
+
+
+def test_what_was_given_changes_neither_the_wire_nor_equality() -> None:
+    said, unsaid = ConsumerConfig(ack_policy="explicit", mem_storage=False), ConsumerConfig()
+    assert said == unsaid
+    assert said.to_wire() == unsaid.to_wire()
+    assert repr(said) == repr(unsaid)
+
+
+def test_a_configuration_of_the_server_was_given_by_nobody() -> None:
+    received = ConsumerConfig.from_wire({"ack_policy": "none", "new": 1})
+    assert received.given == frozenset()
+    assert received.replace(ack_wait=3).extra == {"new": 1}

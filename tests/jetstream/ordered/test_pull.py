@@ -181,6 +181,16 @@ async def test_deleted_messages_are_not_a_gap(js: JetStream) -> None:
         assert await names(stream) == ["reader_1"]
 
 
+@pytest.mark.parametrize("option", ["group", "priority", "min_pending", "min_ack_pending"])
+async def test_options_of_priority_groups_are_refused_by_name(js: JetStream, option: str) -> None:
+    ordered = await (await make_stream(js)).ordered_consumer()
+    value = "jobs" if option == "group" else 1
+    with pytest.raises(UsageError, match=option):
+        ordered.messages(**{option: value})  # type: ignore[misc]
+    with pytest.raises(UsageError, match=option):
+        await ordered.consume(print, **{option: value})  # type: ignore[arg-type]
+
+
 async def test_conflicting_options_are_named(js: JetStream) -> None:
     await make_stream(js)
     with pytest.raises(UsageError, match="opt_start_seq"):

@@ -159,21 +159,54 @@ def test_an_ordered_subscription_begins_without_acks_in_memory_with_flow_control
     assert config.idle_heartbeat == 5.0
 
 
+@pytest.mark.parametrize("options", [{"queue": "q"}, {"durable": "D"}, {"consumer": "C"}])
+def test_a_name_and_a_queue_exclude_an_ordered_subscription(options: dict[str, Any]) -> None:
+    (argument,) = options
+    with pytest.raises(UsageError, match=f"{argument}.*excludes ordered=True"):
+        ask_ordered(ask(pull=False, subject="s", **options))
+
+
 @pytest.mark.parametrize(
-    "options",
+    "config",
     [
-        {"queue": "q"},
-        {"durable": "D"},
-        {"consumer": "C"},
-        {"config": ConsumerConfig(deliver_subject="d")},
-        {"config": ConsumerConfig(max_deliver=3)},
-        {"config": ConsumerConfig(ack_wait=1)},
-        {"config": ConsumerConfig(ack_policy="all")},
+        {"ack_policy": "explicit"},
+        {"ack_policy": "all"},
+        {"backoff": [1.0]},
+        {"deliver_subject": "d"},
+        {"direct": True, "deliver_subject": "_JETSPARK.to-be-chosen"},
+        {"flow_control": False},
+        {"max_ack_pending": 5},
+        {"max_ack_pending": -1},
+        {"max_deliver": -1},
+        {"max_deliver": 3},
+        {"mem_storage": False},
+        {"num_replicas": 3},
+        {"sourcing": True},
     ],
 )
-def test_what_an_ordered_subscription_cannot_have_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="excludes ordered=True"):
-        ask_ordered(ask(pull=False, subject="s", **options))
+def test_what_an_ordered_subscription_cannot_have_is_refused_by_name(config: dict[str, Any]) -> None:
+    field = next(iter(config))
+    with pytest.raises(UsageError, match=f"ConsumerConfig.{field}=.* excludes ordered=True"):
+        ask_ordered(ask(pull=False, subject="s", config=ConsumerConfig(**config)))
+
+
+def test_a_configuration_that_the_server_sent_is_checked_too() -> None:
+    theirs = found(deliver_subject=None, ack_policy="all").config
+    with pytest.raises(UsageError, match=r"ConsumerConfig.ack_policy=all excludes"):
+        ask_ordered(ask(pull=False, subject="s", config=theirs))
+
+
+def test_what_an_ordered_subscription_has_anyway_may_be_given() -> None:
+    config = ConsumerConfig(
+        ack_policy="none", max_deliver=1, mem_storage=True, num_replicas=1, description="x", backoff=[]
+    )
+    made = ask_ordered(ask(pull=False, subject="s", config=config, flow_control=True, idle_heartbeat=2.0))
+    assert (made.description, made.idle_heartbeat) == ("x", 2.0)
+
+
+@pytest.mark.parametrize("config", [ConsumerConfig(), ConsumerConfig(ack_wait=1.0)])
+def test_the_time_to_acknowledge_is_set_without_an_error(config: ConsumerConfig) -> None:
+    assert ask_ordered(ask(pull=False, subject="s", config=config)).ack_wait == 22 * 3600
 
 
 # --- the stream
@@ -309,10 +342,45 @@ def test_heartbeats_and_flow_control_that_the_user_did_not_ask_for_are_no_drift(
     assert set(caught.value.differences) == {"flow_control", "idle_heartbeat"}
 
 
+@pytest.mark.parametrize(
+    ("given", "theirs"),
+    [
+        ({"ack_policy": "explicit"}, {"ack_policy": "none"}),
+        ({"deliver_policy": "all"}, {"deliver_policy": "new"}),
+        ({"replay_policy": "instant"}, {"replay_policy": "original"}),
+        ({"headers_only": False}, {"headers_only": True}),
+        ({"flow_control": False}, {"flow_control": True, "idle_heartbeat": 10**9}),
+        ({"backoff": []}, {"backoff": [10**9]}),
+    ],
+)
+def test_what_was_given_is_compared_also_where_it_is_the_default(
+    given: dict[str, Any], theirs: dict[str, Any]
+) -> None:
+    (field,) = given
+    there = found(durable_name="C", **theirs)
+    check_found(ask(pull=False, subject="s", durable="C", config=ConsumerConfig()), there)
+    for config in (ConsumerConfig(**given), ConsumerConfig(description="").replace(**given)):
+        with pytest.raises(ConsumerMismatch) as caught:
+            check_found(ask(pull=False, subject="s", durable="C", config=config), there)
+        assert caught.value.differences[field] == (given[field], getattr(there.config, field))
+
+
+def test_an_option_that_is_the_default_is_compared_too() -> None:
+    there = found(durable_name="C", headers_only=True)
+    with pytest.raises(ConsumerMismatch):
+        check_found(ask(pull=False, subject="s", durable="C", changes={"headers_only": False}), there)
+
+
+def test_none_leaves_a_field_to_the_server() -> None:
+    config = ConsumerConfig(ack_wait=None, description=None, max_deliver=None)
+    theirs = found(durable_name="C", ack_wait=10**9, description="x", max_deliver=3)
+    check_found(ask(pull=False, subject="s", durable="C", config=config), theirs)
+
+
 def test_what_the_server_adds_is_no_drift() -> None:
     ours = ConsumerConfig(metadata={"team": "a"}, sample_freq="50%")
     theirs = found(metadata={"team": "a", "_nats.ver": "2.15.1"}, sample_freq="50", max_waiting=512).config
-    assert differences(ours, theirs) == {}
+    assert differences(ours, theirs, ours.given) == {}
 
 
 CONFIGS = st.fixed_dictionaries(
@@ -347,7 +415,8 @@ def wire(config: dict[str, Any]) -> dict[str, Any]:
 @given(CONFIGS)
 def test_a_consumer_that_was_created_as_asked_never_differs(config: dict[str, Any]) -> None:
     theirs = {"ack_wait": 30 * 10**9, "max_deliver": -1, **wire(config)}
-    assert differences(ConsumerConfig(**config), found(**theirs).config) == {}
+    ours = ConsumerConfig(**config)
+    assert differences(ours, found(**theirs).config, ours.given) == {}
 
 
 @given(CONFIGS, CONFIGS)
@@ -355,11 +424,10 @@ def test_only_fields_that_were_asked_for_and_are_otherwise_are_named(
     ours: dict[str, Any], theirs: dict[str, Any]
 ) -> None:
     asked, there = ConsumerConfig(**ours), found(**wire(theirs)).config
-    default = ConsumerConfig()
-    changed = differences(asked, there)
+    changed = differences(asked, there, asked.given)
     for field, (wanted, is_) in changed.items():
-        assert wanted == getattr(asked, field) != getattr(default, field)
+        assert field in ours
+        assert wanted == getattr(asked, field)
         assert is_ == getattr(there, field)
     for field in ours.keys() - changed.keys() - {"metadata"}:
-        value = getattr(asked, field)
-        assert value == getattr(default, field) or value == getattr(there, field)
+        assert getattr(asked, field) == getattr(there, field)

@@ -273,6 +273,16 @@ async def test_configuration_drift_is_refused_and_names_each_field(js: JetStream
     assert (await js.consumer_info("ORDERS", "D")).config.ack_wait == 10.0
 
 
+async def test_what_is_said_is_drift_also_where_it_is_the_default(js: JetStream) -> None:
+    await js.create_stream(memory("A", "a.>"))
+    config = ConsumerConfig(durable_name="D", ack_policy="none", deliver_subject="d")
+    await js.create_consumer("A", config)
+    with pytest.raises(ConsumerMismatch) as caught:
+        await js.subscribe("a.>", durable="D", config=ConsumerConfig(ack_policy="explicit"))
+    assert caught.value.differences == {"ack_policy": ("explicit", "none")}
+    await (await js.subscribe("a.>", durable="D", config=ConsumerConfig())).unsubscribe()
+
+
 async def test_configuration_drift_of_a_pull_consumer_is_refused(js: JetStream) -> None:
     await make_stream(js)
     await js.pull_subscribe("orders.>", "P", config=ConsumerConfig(max_waiting=10))

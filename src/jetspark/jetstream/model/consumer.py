@@ -7,9 +7,10 @@ refused here that the server accepts.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -72,7 +73,29 @@ class PriorityPolicy(StrEnum):
     PRIORITIZED = "prioritized"
 
 
-class ConsumerConfig(Model, frozen=True, kw_only=True):
+class _Given(dict[str, Any]):
+    """The `extra` of a configuration that remembers which fields its author gave."""
+
+    fields: frozenset[str] = frozenset()
+
+
+class _RemembersFields(msgspec.StructMeta):
+    """Lets a configuration remember which fields were given, also where they equal their default."""
+
+    def __call__(cls, *args: Any, **fields: Any) -> Any:
+        config = super().__call__(*args, **fields)
+        if type(config.extra) is dict:
+            _remember(config, frozenset(fields) - {"extra"})
+        return config
+
+
+def _remember(config: ConsumerConfig, fields: frozenset[str]) -> None:
+    given = _Given(config.extra)
+    given.fields = fields
+    msgspec.structs.force_setattr(config, "extra", given)
+
+
+class ConsumerConfig(Model, frozen=True, kw_only=True, metaclass=_RemembersFields):
     """The settings of a consumer. None is required.
 
     With `durable_name` the consumer stays until it is deleted. With `name` alone, or without any name,
@@ -84,6 +107,12 @@ class ConsumerConfig(Model, frozen=True, kw_only=True):
 
     # The server reads a missing ack_policy as "none".
     _always_sent: ClassVar[frozenset[str]] = frozenset({"ack_policy"})
+    _levels: ClassVar[Mapping[str, int]] = {
+        "pause_until": 1,
+        "priority_groups": 1,
+        "priority_policy": 1,
+        "priority_timeout": 1,
+    }
 
     #: Name of a consumer that stays, one word: no spaces and none of `. * > / \`.
     durable_name: str | None = None
@@ -158,6 +187,23 @@ class ConsumerConfig(Model, frozen=True, kw_only=True):
     priority_policy: PriorityPolicy | str = PriorityPolicy.NONE
     #: Seconds after which a silent pinned client loses its place; 120 by default. Server 2.11.
     priority_timeout: Duration | None = None
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The fields that were given when it was written; none of those that the server sent."""
+        return self.extra.fields if isinstance(self.extra, _Given) else frozenset()
+
+    def replace(self, **changes: object) -> Self:
+        """A copy with some fields changed, and checked, also when the original came from the server."""
+        changed = super().replace(**changes)
+        if isinstance(self.extra, _Given):
+            _remember(changed, self.given | changes.keys())
+        return changed
+
+    @property
+    def api_level(self) -> int:
+        """The level of the API that a server must have to know all the fields that are set."""
+        return max(super().api_level, 4 if self.ack_policy == AckPolicy.FLOW_CONTROL else 0)
 
     @property
     def is_push(self) -> bool:

@@ -244,6 +244,11 @@ class _OrderedFetch(Fetch):
 
 def pull_buffer(consumer: OrderedConsumer, options: PullKeywords, on_error: OnError | None) -> PullBuffer:
     """The buffer behind `messages` and `consume` of an ordered consumer, not started."""
+    for option in ("group", "priority", "min_pending", "min_ack_pending"):
+        if options.get(option) is not None:
+            raise UsageError(
+                f"{option} is not for ordered consumers: nobody shares them", hint="Omit the argument"
+            )
     consumer._chain.check_free()
     consumer._target = None
     options.setdefault("idle_heartbeat", min(_HEARTBEAT, default_heartbeat(options.get("expires", 30.0))))

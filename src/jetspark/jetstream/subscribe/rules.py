@@ -27,6 +27,23 @@ __all__ = ["Asked", "ask", "ask_ordered", "check_found", "differences", "only_st
 #: Seconds between the heartbeats that flow control needs, unless given.
 DEFAULT_HEARTBEAT: Final = 5.0
 
+#: ADR-17: nothing is acknowledged, so nothing may be delivered again for want of it.
+_ORDERED_ACK_WAIT: Final = 22 * 3600.0
+#: The values that a given field may have in an ordered subscription (ADR-17).
+_ORDERED: Final[dict[str, tuple[object, ...]]] = {
+    "ack_policy": (AckPolicy.NONE,),
+    "backoff": ([],),
+    "deliver_group": (),
+    "deliver_subject": (),
+    "direct": (False,),
+    "flow_control": (True,),
+    "max_ack_pending": (),
+    "max_deliver": (1,),
+    "mem_storage": (True,),
+    "num_replicas": (1,),
+    "sourcing": (False,),
+}
+
 _DEFAULTS: Final = ConsumerConfig()
 #: Fields that have rules of their own and are not compared.
 _NOT_COMPARED: Final = frozenset({"name", "deliver_group", "filter_subject", "filter_subjects", "extra"})
@@ -52,6 +69,8 @@ class Asked:
     pull: bool
     #: The wanted configuration, without the fields that the subscription sets itself.
     config: ConsumerConfig
+    #: The fields of the configuration that the caller gave, also where they equal their default.
+    given: frozenset[str]
 
 
 def ask(
@@ -92,6 +111,7 @@ def ask(
         if value:
             check_name(value, argument)
     filters = _filter_of(config, subject)
+    given = config.given | (changes or {}).keys()
     if pull:
         _check_pull(config)
     else:
@@ -105,35 +125,40 @@ def ask(
         bound=bool(consumer),
         pull=pull,
         config=config,
+        given=given,
     )
 
 
 def ask_ordered(asked: Asked) -> ConsumerConfig:
-    """The configuration of an ordered subscription's consumers. Raises `UsageError` for invalid arguments."""
+    """The configuration of an ordered subscription's consumers. Raises `UsageError` for invalid arguments.
+
+    What such a consumer cannot have is refused by name. ADR-17 has two exceptions: `ack_wait` is set to its
+    value without an error, and so is a missing `idle_heartbeat`.
+    """
     config = asked.config
-    for argument, value in (
-        ("queue", asked.queue),
-        ("durable or consumer", asked.name),
-        ("ConsumerConfig.deliver_subject", config.deliver_subject != _STAND_IN),
-        ("ConsumerConfig.max_deliver", (config.max_deliver or 1) > 1),
-        ("ConsumerConfig.ack_wait", config.ack_wait),
-        ("ConsumerConfig.backoff", config.backoff),
-    ):
+    for argument, value in (("queue", asked.queue), ("durable or consumer", asked.name)):
         if value:
-            raise UsageError(
-                f"{argument} excludes ordered=True",
-                hint="An ordered subscription creates and replaces its own consumers",
-            )
-    if config.ack_policy not in (AckPolicy.NONE, _DEFAULTS.ack_policy):
-        raise UsageError(f"ConsumerConfig.ack_policy={str(config.ack_policy)!r} excludes ordered=True")
+            raise _not_ordered(argument)
+    for field, allowed in _ORDERED.items():
+        value = getattr(config, field)
+        given = field in asked.given or value != getattr(_DEFAULTS, field)
+        if given and value not in (None, _STAND_IN, *allowed):
+            raise _not_ordered(f"ConsumerConfig.{field}={value!s}")
     return config.replace(
         ack_policy=AckPolicy.NONE,
+        ack_wait=_ORDERED_ACK_WAIT,
         max_deliver=1,
-        max_ack_pending=None,
         mem_storage=True,
         num_replicas=1,
         flow_control=True,
         idle_heartbeat=config.idle_heartbeat or DEFAULT_HEARTBEAT,
+    )
+
+
+def _not_ordered(argument: str) -> UsageError:
+    return UsageError(
+        f"{argument} excludes ordered=True",
+        hint="An ordered subscription creates and replaces its own consumers. Omit the argument",
     )
 
 
@@ -191,7 +216,7 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
             differences={"filter_subject": (_listed(wanted), _listed(filters))},
             hint="Subscribe to a subject that it delivers, or use another consumer",
         )
-    changed = differences(asked.config, found)
+    changed = differences(asked.config, found, asked.given)
     if changed:
         listed = "; ".join(
             f"{field} is {theirs!r}, not {ours!r}" for field, (ours, theirs) in changed.items()
@@ -203,15 +228,20 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
         )
 
 
-def differences(asked: ConsumerConfig, found: ConsumerConfig) -> dict[str, tuple[object, object]]:
+def differences(
+    asked: ConsumerConfig, found: ConsumerConfig, given: frozenset[str]
+) -> dict[str, tuple[object, object]]:
     """The fields that differ from the wanted configuration, with both values.
 
-    A field at its default is not compared, nor is anything that the server adds (defaults, its own metadata).
+    Compared is what was `given`, also where it equals the default. None leaves a field to the server, and
+    what the server adds (defaults, its own metadata) is not compared.
     """
     changed: dict[str, tuple[object, object]] = {}
     for field in asked.__struct_fields__:
         ours, theirs = getattr(asked, field), getattr(found, field)
-        if field in _NOT_COMPARED or ours is None or ours == getattr(_DEFAULTS, field):
+        if field in _NOT_COMPARED or ours is None:
+            continue
+        if field not in given and ours == getattr(_DEFAULTS, field):
             continue
         if field == "deliver_subject" and ours == _STAND_IN:
             continue
