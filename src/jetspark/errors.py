@@ -497,6 +497,7 @@ _HINTS = {
     10166: "Update the stream with allow_msg_ttl=True",
     10168: "Only a stream created with allow_msg_counter=True counts",
     10174: "Update the stream with allow_atomic=True",
+    10185: "Update nats-server: its JetStream API is older than the request requires",
     10188: "Update the stream with allow_msg_schedules=True",
     10205: "Update the stream with allow_batched=True",
 }

@@ -1,6 +1,7 @@
-"""What a server says about itself in INFO, and which features follow from its version.
+"""What a server says about itself in INFO, and which features follow from it.
 
-This is the one place that reads the version: code that needs a newer server asks `ServerInfo.supports`.
+The JetStream API has levels (ADR-44): a server states its level, and each feature has the level that it came
+with. This is the one place that reads versions, for servers from before the levels.
 """
 
 from __future__ import annotations
@@ -19,17 +20,23 @@ _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 class Feature(enum.Enum):
-    """A feature that not every server has, with the first nats-server version that has it."""
+    """A feature that not every server has: its API level, and the first nats-server version that has it."""
 
-    CONSUMER_NAMES = (2, 9)
-    BATCH_DIRECT_GET = (2, 11)
-    ATOMIC_BATCH = (2, 12)
-    CONSUMER_RESET = (2, 14)
+    #: Older than the levels: only the version tells.
+    CONSUMER_NAMES = (0, "2.9")
+    BATCH_DIRECT_GET = (1, "2.11")
+    ATOMIC_BATCH = (2, "2.12")
+    CONSUMER_RESET = (4, "2.14")
+
+    @property
+    def level(self) -> int:
+        """The level of the JetStream API that has it."""
+        return self.value[0]
 
     @property
     def since(self) -> str:
         """The version as text, such as `2.11`."""
-        return "{}.{}".format(*self.value)
+        return self.value[1]
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,15 +63,26 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     nonce: str = ""
     #: Other servers of the cluster, as `host:port`.
     connect_urls: list[str] = []
+    #: The level of its JetStream API; 0 before 2.11, and without JetStream.
+    api_level: int = msgspec.field(name="api_lvl", default=0)
     #: Lame-duck mode: the server is about to shut down.
     lame_duck: bool = msgspec.field(name="ldm", default=False)
 
     def supports(self, feature: Feature) -> bool:
-        """Whether the server has a feature. A server whose version cannot be read counts as new."""
-        found = _VERSION.match(self.version)
-        return found is None or (int(found[1]), int(found[2])) >= feature.value
+        """Whether this server has a feature. JetStream may be on another one: see `API.supports`.
+
+        A server whose version cannot be read counts as new, in what only the version tells.
+        """
+        if self.api_level or feature.level:
+            return self.api_level >= feature.level
+        found, needed = _VERSION.match(self.version), _VERSION.match(feature.since)
+        return found is None or needed is None or _numbers(found) >= _numbers(needed)
 
     @classmethod
     def parse(cls, json: bytes) -> ServerInfo:
         """Read INFO's JSON. Raises `RemoteProtocolError`."""
         return decode_json(json, cls, "a valid INFO")
+
+
+def _numbers(version: re.Match[str]) -> tuple[int, int]:
+    return int(version[1]), int(version[2])

@@ -11,6 +11,8 @@ import reprlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from jetspark.core.headers import header_block
+from jetspark.core.server_info import Feature
 from jetspark.errors import (
     ConnectionLost,
     JetStreamNotEnabled,
@@ -21,7 +23,7 @@ from jetspark.errors import (
 )
 from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
-from jetspark.jetstream.model.info import api_error
+from jetspark.jetstream.model.info import AccountInfo, api_error
 from jetspark.jetstream.model.requests import StreamListRequest
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire.subjects import check_name, check_subject, check_text
@@ -34,6 +36,7 @@ __all__ = ["API", "DEFAULT_PREFIX", "Endpoint", "Page", "total_of"]
 logger = logging.getLogger("jetspark")
 
 DEFAULT_PREFIX: Final = "$JS.API"
+_REQUIRED_LEVEL: Final = "Nats-Required-Api-Level"
 #: Seconds without an answer after which a safe request is repeated: a leader that dies never answers.
 _SILENCE: Final = 5.0
 
@@ -45,6 +48,8 @@ class Endpoint(NamedTuple):
     safe: bool = False
     #: What its pages list: names, or objects.
     lists: type = dict
+    #: The level of the API that has it.
+    level: int = 0
 
 
 class Page(NamedTuple):
@@ -80,9 +85,9 @@ CONSUMER_INFO: Final = Endpoint("CONSUMER.INFO.{stream}.{consumer}", safe=True)
 CONSUMER_DELETE: Final = Endpoint("CONSUMER.DELETE.{stream}.{consumer}")
 CONSUMER_NAMES: Final = Endpoint("CONSUMER.NAMES.{stream}", safe=True, lists=str)
 CONSUMER_LIST: Final = Endpoint("CONSUMER.LIST.{stream}", safe=True)
-CONSUMER_PAUSE: Final = Endpoint("CONSUMER.PAUSE.{stream}.{consumer}")
-CONSUMER_RESET: Final = Endpoint("CONSUMER.RESET.{stream}.{consumer}")
-CONSUMER_UNPIN: Final = Endpoint("CONSUMER.UNPIN.{stream}.{consumer}")
+CONSUMER_PAUSE: Final = Endpoint("CONSUMER.PAUSE.{stream}.{consumer}", level=1)
+CONSUMER_RESET: Final = Endpoint("CONSUMER.RESET.{stream}.{consumer}", level=Feature.CONSUMER_RESET.level)
+CONSUMER_UNPIN: Final = Endpoint("CONSUMER.UNPIN.{stream}.{consumer}", level=1)
 CONSUMER_STEPDOWN: Final = Endpoint("CONSUMER.LEADER.STEPDOWN.{stream}.{consumer}")
 CONSUMER_NEXT: Final = Endpoint("CONSUMER.MSG.NEXT.{stream}.{consumer}")
 
@@ -105,6 +110,8 @@ class API:
         self.domain = domain
         self.timeout = timeout
         self.connection = connection
+        # The server that was asked for the level of the API, and the level.
+        self._level: tuple[str, int] | None = None
 
     def subject(self, endpoint: Endpoint, *, stream: str = "", consumer: str = "", subject: str = "") -> str:
         """The whole subject of an endpoint. Raises `UsageError` for a name that is not a valid token."""
@@ -141,7 +148,12 @@ class API:
         target = self.subject(endpoint, stream=stream, consumer=consumer, subject=subject)
         payload = body.to_json() if body is not None else b""
         data = await self.ask(
-            target, payload, safe=endpoint.safe, timeout=timeout, while_draining=while_draining
+            target,
+            payload,
+            safe=endpoint.safe,
+            timeout=timeout,
+            while_draining=while_draining,
+            level=max(endpoint.level, 0 if body is None else body.api_level),
         )
         answer = decode_object(data)
         error = answer.get("error")
@@ -189,16 +201,42 @@ class API:
         step = max(_count(answer, "limit") or len(entries), 1) if entries or missing else 0
         return Page(entries, step, total_of(answer), missing)
 
+    async def supports(self, feature: Feature) -> bool:
+        """Whether the JetStream that this API reaches has a feature. Raises what `call` raises.
+
+        The server of the connection answers that in its INFO, unless JetStream is elsewhere: behind a leaf
+        node, in another domain or account.
+        """
+        info = self.connection.server_info
+        if self.prefix == DEFAULT_PREFIX and info.jetstream:
+            return info.supports(feature)
+        if self._level is None or self._level[0] != info.server_id:
+            account = AccountInfo.from_wire(await self.call(ACCOUNT_INFO))
+            self._level = info.server_id, account.api.level
+        return self._level[1] >= feature.level
+
     async def ask(
-        self, subject: str, payload: bytes, *, safe: bool, timeout: float | None, while_draining: bool = False
+        self,
+        subject: str,
+        payload: bytes,
+        *,
+        safe: bool,
+        timeout: float | None,
+        while_draining: bool = False,
+        level: int = 0,
     ) -> bytes:
-        """The bytes of an answer. Repeated while there are no responders; a `safe` request after any loss."""
+        """The bytes of an answer. Repeated while there are no responders; a `safe` request after any loss.
+
+        A server whose API has a lower `level` refuses the request (ADR-44). One from before 2.12 does not
+        know that rule.
+        """
+        block = header_block({_REQUIRED_LEVEL: str(level)}) if level else b""
         seconds = self.timeout if timeout is None else timeout
         backoff = Backoff(seconds)
         while True:
             wait = min(backoff.left, _SILENCE) if safe else backoff.left
             try:
-                return await self._request(subject, payload, wait, while_draining)
+                return await self._request(subject, payload, block, wait, while_draining)
             except Timeout:
                 if safe and backoff.left > 0:
                     continue
@@ -222,13 +260,15 @@ class API:
                 if not safe:
                     raise
 
-    async def _request(self, subject: str, payload: bytes, timeout: float, while_draining: bool) -> bytes:
+    async def _request(
+        self, subject: str, payload: bytes, block: bytes, timeout: float, while_draining: bool
+    ) -> bytes:
         if "*" not in subject and ">" not in subject and not (while_draining and self.connection.draining):
-            return (await self.connection.request(subject, payload, timeout=timeout)).data
+            return (await self.connection.request_block(subject, payload, block, timeout=timeout)).data
         # The multiplexed inbox refuses a subject with wildcards, which here are part of a filter. It also
         # refuses requests on a draining connection, where the owner of a consumer must still delete it.
         with Inbox(self.connection) as inbox:
-            inbox.ask(subject, payload)
+            inbox.ask(subject, payload, block)
             return (await inbox.take(timeout))[0].data
 
 

@@ -11,7 +11,7 @@ from jetspark.core.receiver import Receiver
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
 from jetspark.jetstream.message.stored import is_stored
-from jetspark.wire import MsgFrame, pub
+from jetspark.wire import MsgFrame, hpub, pub
 from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
 
@@ -41,8 +41,11 @@ class Inbox(Receiver):
         self._session.unsubscribe(self)
         self._session.forget(self)
 
-    def ask(self, subject: str, payload: bytes) -> None:
-        """Send a request, and forget the previous one. Raises `ConnectionClosed`, `UsageError`."""
+    def ask(self, subject: str, payload: bytes, block: bytes = b"") -> None:
+        """Send a request, with a header block if it is given, and forget the previous one.
+
+        Raises `ConnectionClosed`, `UsageError`.
+        """
         encoded = check_filter(subject)
         if self._connection.closed:
             raise ConnectionClosed("the connection is closed")
@@ -52,7 +55,8 @@ class Inbox(Receiver):
         self._frames = []
         self._error = None
         # Written for this session only: after a reconnect the caller no longer waits for the answer.
-        self._session.outbox.write_control(pub(encoded, self._reply, payload))
+        frame = hpub(encoded, self._reply, block, payload) if block else pub(encoded, self._reply, payload)
+        self._session.outbox.write_control(frame)
 
     async def take(self, timeout: float) -> list[MsgFrame]:
         """The answers that have arrived since the last call, at least one frame.

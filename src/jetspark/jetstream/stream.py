@@ -98,18 +98,33 @@ class Stream:
 
     # --- messages
 
-    async def get_message(self, sequence: int) -> StoredMessage:
-        """The message with this sequence. Raises `MessageNotFound`."""
-        request = MsgGetRequest(seq=_at_least_1("sequence", sequence))
+    async def get_message(self, sequence: int, *, headers: bool = True) -> StoredMessage:
+        """The message with this sequence. Raises `MessageNotFound`.
+
+        With `headers=False` its own headers stay on the server (2.12), and its leader is asked: a direct get
+        tells sequence, subject and time in headers.
+        """
+        request = MsgGetRequest(seq=_at_least_1("sequence", sequence), no_hdr=not headers)
         return await direct.get(self._api, self.config, request)
 
-    async def get_last_message(self, subject: str) -> StoredMessage:
-        """The last message whose subject matches. Raises `MessageNotFound`."""
-        return await direct.get(self._api, self.config, MsgGetRequest(last_by_subj=subject))
+    async def get_last_message(self, subject: str, *, headers: bool = True) -> StoredMessage:
+        """The last message whose subject matches; `headers` as for `get_message`.
 
-    async def get_next_message(self, subject: str, *, sequence: int = 1) -> StoredMessage:
-        """The first message from `sequence` on whose subject matches. Raises `MessageNotFound`."""
-        request = MsgGetRequest(seq=_at_least_1("sequence", sequence), next_by_subj=subject)
+        Raises `MessageNotFound`.
+        """
+        request = MsgGetRequest(last_by_subj=subject, no_hdr=not headers)
+        return await direct.get(self._api, self.config, request)
+
+    async def get_next_message(
+        self, subject: str, *, sequence: int = 1, headers: bool = True
+    ) -> StoredMessage:
+        """The first message from `sequence` on whose subject matches; `headers` as for `get_message`.
+
+        Raises `MessageNotFound`.
+        """
+        request = MsgGetRequest(
+            seq=_at_least_1("sequence", sequence), next_by_subj=subject, no_hdr=not headers
+        )
         return await direct.get(self._api, self.config, request)
 
     async def get_messages(

@@ -248,9 +248,9 @@ async def test_a_bad_option_is_named(js: JetStream, option: str, value: Any) -> 
         js.atomic_batch(**{option: value})
 
 
-@pytest.mark.parametrize("version", ["2.11.4", "2.2.0", "1.4.1"])
-async def test_to_an_older_server_nothing_is_sent(version: str) -> None:
-    async with ScriptedServer(info={"version": version}) as server:
+@pytest.mark.parametrize("level", [{}, {"api_lvl": 1}, {"api_lvl": 1, "version": "2.15.1"}])
+async def test_to_an_older_server_nothing_is_sent(level: dict[str, Any]) -> None:
+    async with ScriptedServer(info={"jetstream": True, **level}) as server:
         async with await jetspark.connect(server.url) as nc:
             batch = JetStream(nc).atomic_batch()
             batch.add("orders.a")
@@ -261,7 +261,7 @@ async def test_to_an_older_server_nothing_is_sent(version: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 async def test_a_stream_on_an_older_server_is_found_out(count: int) -> None:
-    async with ScriptedServer(info={"version": "2.12.0"}) as server:
+    async with ScriptedServer(info={"api_lvl": 2, "jetstream": True}) as server:
         server.on("orders.>", lambda peer, request: peer.answer(request, b'{"stream":"S","seq":7}'))
         async with await jetspark.connect(server.url) as nc:
             batch = JetStream(nc).atomic_batch()
@@ -294,7 +294,7 @@ async def test_a_batch_with_an_id_that_the_stream_has_is_refused_as_a_whole(js: 
 
 
 async def test_the_headers_number_the_messages_and_only_the_ends_ask_for_an_answer() -> None:
-    async with ScriptedServer(info={"version": "2.12.0"}) as server:
+    async with ScriptedServer(info={"api_lvl": 2, "jetstream": True}) as server:
         server.on("orders.>", acknowledge)
         async with await jetspark.connect(server.url) as nc:
             batch = JetStream(nc).atomic_batch()
@@ -345,7 +345,7 @@ async def test_while_nobody_can_take_it_the_whole_batch_is_tried_again_under_ano
         else:
             acknowledge(peer, request)
 
-    async with ScriptedServer(info={"version": "2.12.0", "jetstream": True}) as server:
+    async with ScriptedServer(info={"api_lvl": 2, "jetstream": True}) as server:
         server.on("orders.>", answer)
         server.on("$JS.API.STREAM.NAMES", lambda peer, ask: peer.answer(ask, b'{"streams":["S"]}'))
         async with await jetspark.connect(server.url) as nc:
@@ -362,7 +362,7 @@ async def test_while_nobody_can_take_it_the_whole_batch_is_tried_again_under_ano
 
 
 async def test_after_retry_for_the_last_error_is_raised() -> None:
-    async with ScriptedServer(info={"version": "2.12.0", "jetstream": True}) as server:
+    async with ScriptedServer(info={"api_lvl": 2, "jetstream": True}) as server:
         server.on("orders.>", lambda peer, request: peer.answer(request, status="503"))
         server.on("$JS.API.STREAM.NAMES", lambda peer, ask: peer.answer(ask, b'{"streams":["S"]}'))
         async with await jetspark.connect(server.url) as nc:
@@ -380,7 +380,7 @@ async def test_without_an_answer_it_times_out_and_the_hint_says_what_is_stored(
         if answered and request.reply and "Nats-Batch-Commit" not in batch_headers(request):
             peer.answer(request)
 
-    async with ScriptedServer(info={"version": "2.12.0"}) as server:
+    async with ScriptedServer(info={"api_lvl": 2, "jetstream": True}) as server:
         server.on("orders.>", answer)
         async with await jetspark.connect(server.url) as nc:
             batch = JetStream(nc).atomic_batch(timeout=2.0 if answered else 0.1)

@@ -133,7 +133,7 @@ async def test_an_atomic_batch_waits_for_the_answers_of_the_stream() -> None:
         else:
             peer.answer(request)
 
-    async with ScriptedServer(info={"version": "2.12.0"}) as server:
+    async with ScriptedServer(info={"api_lvl": 2, "jetstream": True}) as server:
         server.on("orders.>", answer)
         async with await jetspark.connect(server.url) as nc:
             batch = JetStream(nc).atomic_batch()

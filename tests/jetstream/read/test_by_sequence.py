@@ -145,6 +145,42 @@ async def test_a_mirror_is_read_like_any_other_stream(js: JetStream) -> None:
     assert told(message) == ("M", 1, "b", b"x")
 
 
+async def test_a_mirror_that_answers_for_its_origin_only_is_not_asked_in_vain(
+    js: JetStream, proxy: TCPProxy
+) -> None:
+    await js.create_stream(memory("B", "b", allow_direct=True))
+    await js.publish("b", b"x")
+    await js.create_stream(StreamConfig(name="M", mirror=StreamSource(name="B"), mirror_direct=True))
+    sent = bytearray()
+
+    def record(data: bytes) -> bytes:
+        sent.extend(data)
+        return data
+
+    proxy.client_to_server = record
+    async with jetspark.connect(proxy.url) as nc:
+        mirror = await nc.jetstream().get_stream("M")
+        await (await mirror.ordered_consumer()).next()
+        assert told(await mirror.get_message(1)) == ("M", 1, "b", b"x")
+        assert told(await mirror.get_last_message("b")) == ("M", 1, "b", b"x")
+    assert b"$JS.API.STREAM.MSG.GET.M" in sent
+    assert b"$JS.API.DIRECT.GET" not in sent
+
+
+@pytest.mark.parametrize("allow_direct", [True, False])
+async def test_headers_can_be_left_out(js: JetStream, allow_direct: bool) -> None:
+    stream = await js.create_stream(memory("H", "h.*", allow_direct=allow_direct))
+    await js.publish("h.1", b"x", headers={"a": "b"})
+    for message in (
+        await stream.get_message(1, headers=False),
+        await stream.get_last_message("h.1", headers=False),
+        await stream.get_next_message("h.*", headers=False),
+    ):
+        assert told(message) == ("H", 1, "h.1", b"x")
+        assert not message.headers
+    assert (await stream.get_message(1)).headers == {"a": "b"}
+
+
 async def test_a_direct_get_goes_on_when_the_connection_breaks(js: JetStream, proxy: TCPProxy) -> None:
     await js.create_stream(memory("B", "b", allow_direct=True))
     await js.publish("b", b"x")

@@ -103,11 +103,11 @@ async def _check_server(run: Run) -> list[_Check]:
 async def _server_checks(js: JetStream) -> list[_Check]:
     """Check the server, JetStream, and the permissions of the user."""
     nc = js.connection
-    checks = [await _server(nc), _version(nc)]
+    checks = [await _server(nc)]
     account = await _attempt("JetStream", js.account_info)
     if isinstance(account, _Check):
         return [*checks, account]
-    checks += _limits(account)
+    checks += [_version(nc, account), *_limits(account)]
     return [*checks, *await _permissions(nc, js)]
 
 
@@ -120,15 +120,13 @@ async def _server(nc: Connection) -> _Check:
     )
 
 
-def _version(nc: Connection) -> _Check:
-    info = nc.server_info
-    # The same version brought the other features that commands need: pausing consumers, message TTLs.
+def _version(nc: Connection, account: AccountInfo) -> _Check:
+    detail = f"{nc.server_info.version}, level {account.api.level} of the JetStream API"
+    # The same level brought the other features that commands need: pausing consumers, message TTLs.
     needed = Feature.BATCH_DIRECT_GET
-    if info.supports(needed):
-        return _Check("Server version", "ok", info.version)
-    return _Check(
-        "Server version", "warn", info.version, f"Some commands need nats-server {needed.since} or later"
-    )
+    if account.api.level >= needed.level:
+        return _Check("Server version", "ok", detail)
+    return _Check("Server version", "warn", detail, f"Some commands need nats-server {needed.since} or later")
 
 
 def _limits(account: AccountInfo) -> list[_Check]:

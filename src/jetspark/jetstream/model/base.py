@@ -25,10 +25,11 @@ import math
 import re
 import reprlib
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from decimal import Decimal
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self, Union, cast, get_args, get_origin
 
 import msgspec
@@ -93,6 +94,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Fields that are written even when they equal their default, because the server's differs.
     _always_sent: ClassVar[frozenset[str]] = frozenset()
+    #: Fields that servers have since a level of the API (ADR-44); those without are in all of them.
+    _levels: ClassVar[Mapping[str, int]] = MappingProxyType({})
     #: Keys of the envelope around an answer. They are not part of the model.
     _envelope: ClassVar[frozenset[str]] = frozenset()
 
@@ -126,6 +129,18 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         changed._check_types(field for field in _plan(type(self)) if field.name in changes)
         changed.check()
         return changed
+
+    @property
+    def api_level(self) -> int:
+        """The level of the API that a server must have to know all the fields that are set."""
+        level = 0
+        for field in _plan(type(self)):
+            value = getattr(self, field.name)
+            if value is not None and value != field.default:
+                level = max(level, self._levels.get(field.name, 0))
+                if isinstance(value, Model):
+                    level = max(level, value.api_level)
+        return level
 
     def to_wire(self) -> dict[str, Any]:
         """The JSON object as a dict."""

@@ -6,6 +6,7 @@ the wire. Durations are seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
@@ -193,6 +194,16 @@ class PurgeResponse(Model, frozen=True, kw_only=True):
 
 class MsgGetRequest(Model, frozen=True, kw_only=True):
     """Asks for a stored message; or for many, on the subject of direct gets."""
+
+    _levels: ClassVar[Mapping[str, int]] = {
+        "batch": 1,
+        "max_bytes": 1,
+        "start_time": 1,
+        "multi_last": 1,
+        "up_to_seq": 1,
+        "up_to_time": 1,
+        "no_hdr": 2,
+    }
 
     #: Sequence of the message, or with `next_by_subj` and `batch` the first to look at.
     seq: UInt | None = None

@@ -6,9 +6,10 @@ refused here that the server accepts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -185,6 +186,16 @@ class StreamConfig(Model, frozen=True, kw_only=True):
 
     Raises `UsageError` at construction for settings that the server would refuse, with the field named.
     """
+
+    _levels: ClassVar[Mapping[str, int]] = {
+        "allow_msg_ttl": 1,
+        "subject_delete_marker_ttl": 1,
+        "allow_msg_counter": 2,
+        "allow_atomic": 2,
+        "allow_msg_schedules": 2,
+        "persist_mode": 2,
+        "allow_batched": 4,
+    }
 
     #: Name, one word: no spaces and none of `. * > / \`. At most 255 characters.
     name: str

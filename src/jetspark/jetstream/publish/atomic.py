@@ -122,10 +122,9 @@ class AtomicBatch:
         self._raise_if_committed()
         if not self._messages:
             raise UsageError("the batch has no messages")
-        info = self._api.connection.server_info
-        if not info.supports(Feature.ATOMIC_BATCH):  # It would store each message separately.
+        if not await self._api.supports(Feature.ATOMIC_BATCH):  # It would store each message separately.
             raise BatchPublishError(
-                f"nats-server {info.version} does not support atomic batches",
+                "the server does not support atomic batches",
                 description="atomic publish is not supported",
                 hint=_NEEDS,
             )

@@ -48,7 +48,8 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredMessage:
     """One message. Raises `MessageNotFound`, and what `API.call` raises."""
     backoff = Backoff(api.timeout)
-    if config.allow_direct or config.mirror_direct:
+    # A mirror with `mirror_direct` alone answers for its origin, and not under its own name (ADR-31).
+    if config.allow_direct and not request.no_hdr:
         try:
             return await _get_direct(api, config.name, request, backoff)
         except NoResponders:

@@ -35,11 +35,9 @@ class ProgressConsumer:
 
     async def check(self, js: JetStream, patterns: Sequence[str]) -> None:
         """Raise `UsageError` if the server or a stream does not allow it, or if the name is taken."""
-        server, needed = js.connection.server_info, Feature.CONSUMER_RESET
-        if not server.supports(needed):
-            raise UsageError(
-                f"progressConsumer requires nats-server {needed.since} or later, not {server.version}"
-            )
+        needed = Feature.CONSUMER_RESET
+        if not await js.api.supports(needed):
+            raise UsageError(f"progressConsumer requires nats-server {needed.since} or later")
         streams = await find_streams(js, patterns, missing_ok=True)
         for name, info in streams.items():
             if reads_direct(info.config):
