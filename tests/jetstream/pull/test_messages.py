@@ -13,7 +13,6 @@ from jetspark import (
     ConsumerConfig,
     ConsumerDeleted,
     ConsumerIsPush,
-    Error,
     ExceededLimit,
     UsageError,
     connect,
@@ -419,22 +418,39 @@ async def test_the_server_forgets_the_inbox_of_one_that_ended(js: JetStream, pro
         assert sent.count(b"SUB ") - sent.count(b"UNSUB ") == requests_inbox + sent.count(b"UNSUB ")
 
 
-async def test_a_request_beyond_the_limits_of_the_consumer_is_reported_and_repeated(js: JetStream) -> None:
-    stream = await make_stream(js, 5)
-    consumer = await stream.create_consumer(ConsumerConfig(name="worker", max_batch=10))
-    reported: asyncio.Queue[Error] = asyncio.Queue()
-    async with asyncio.timeout(LONG), consumer.messages(on_error=reported.put_nowait) as messages:
-        for _ in range(2):
-            assert isinstance(await reported.get(), ExceededLimit)
-        await stream.update_consumer(consumer.config.replace(max_batch=1000))
-        assert sequences(await take(messages, 5)) == [1, 2, 3, 4, 5]
+LIMITS = [{"max_batch": 3}, {"max_expires": 1.5}, {"max_bytes": 300}]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_messages": 100}, {"max_bytes": 100_000}])
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_requests_stay_within_the_limits_of_the_consumer(
+    js: JetStream, limit: dict[str, Any], options: dict[str, Any]
+) -> None:
+    consumer = await make_consumer(js, 20, **limit)
+    reported: list[Exception] = []
+    async with consumer.messages(on_error=reported.append, **options) as messages:
+        assert sequences(await take(messages, 20)) == list(range(1, 21))
+    assert not reported
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_a_request_beyond_limits_that_are_not_known_is_reported_once_and_then_smaller(
+    js: JetStream, limit: dict[str, Any]
+) -> None:
+    consumer = await make_consumer(js, 20)
+    await (await js.get_stream("ORDERS")).update_consumer(consumer.config.replace(**limit))
+    reported: list[Exception] = []
+    async with consumer.messages(max_bytes=100_000, on_error=reported.append) as messages:
+        assert sequences(await take(messages, 20)) == list(range(1, 21))
+    assert [type(error) for error in reported] == [ExceededLimit]
 
 
 async def test_errors_go_to_the_connection_when_nobody_else_wants_them(js: JetStream, nc: Connection) -> None:
-    consumer = await make_consumer(js, 5, max_batch=10)
+    made = await make_consumer(js, 5)
     reported: asyncio.Queue[Exception] = asyncio.Queue()
     async with asyncio.timeout(LONG), connect(nc.connected_url or "", on_error=reported.put_nowait) as other:
         consumer = await other.jetstream().get_consumer("ORDERS", "worker")
+        await (await js.get_stream("ORDERS")).update_consumer(made.config.replace(max_batch=10))
         async with consumer.messages():
             assert isinstance(await reported.get(), ExceededLimit)
 

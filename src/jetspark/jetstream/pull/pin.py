@@ -8,12 +8,10 @@ with 423. That is not an error: the id is forgotten, and the client waits in lin
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from jetspark.errors import RemoteProtocolError
 from jetspark.jetstream.callbacks import Callbacks
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
@@ -57,12 +55,11 @@ class Pin:
         """Find the id in messages that arrived. All messages to a pinned client have it, so the last does."""
         if not frames or not (header := frames[-1].header):
             return
-        with suppress(RemoteProtocolError):  # Any client may have stored a malformed block.
-            # The last value: the message itself may have such a header.
-            pin_ids = Headers.parse(header).get_all(_HEADER)
-            if pin_ids and pin_ids[-1] != self.id:
-                self.id = pin_ids[-1]
-                self._tell(self.id, gained=True)
+        # The last value: the message itself may have such a header.
+        pin_ids = Headers.parse(header).get_all(_HEADER)
+        if pin_ids and pin_ids[-1] != self.id:
+            self.id = pin_ids[-1]
+            self._tell(self.id, gained=True)
 
     def lost(self, pin_id: str | None) -> None:
         """The server refused a request that carried this id: another client is pinned."""
