@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from jetspark import ConsumerConfig, ConsumerDeleted, StreamNotFound, UsageError, blocking
+from jetspark import ConsumerConfig, ConsumerDeleted, PinEvent, StreamNotFound, UsageError, blocking
 from jetspark.jetstream.manage import presence
 from tests.blocking.support import delete_when_pulled, fill
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -53,6 +54,46 @@ def test_fetch_no_wait_takes_what_is_there_now(
     assert consumer.fetch_no_wait(10) == []
     fill(js, stream, 3)
     assert len(consumer.fetch_no_wait(10)) == 3
+
+
+def test_next_and_fetch_no_wait_take_the_options_of_priority_groups(
+    js: blocking.JetStream, stream: blocking.Stream
+) -> None:
+    config = ConsumerConfig(name="o", priority_policy="overflow", priority_groups=["jobs"])
+    consumer = stream.create_consumer(config)
+    fill(js, stream, 3)
+    assert consumer.next(0.1, group="jobs", min_pending=5) is None
+    assert consumer.fetch_no_wait(1, group="jobs", min_ack_pending=5) == []
+    assert consumer.next(10, group="jobs", min_pending=2) is not None
+
+
+def test_pins_that_are_gained_are_told_in_a_thread(js: blocking.JetStream, stream: blocking.Stream) -> None:
+    config = ConsumerConfig(name="p", priority_policy="pinned_client", priority_groups=["jobs"])
+    consumer = stream.create_consumer(config)
+    events: list[tuple[PinEvent, str]] = []
+    removed: list[PinEvent] = []
+    consumer.on_pin(lambda event: events.append((event, threading.current_thread().name)))
+    consumer.on_pin(removed.append)()
+    fill(js, stream, 1)
+    (message,) = consumer.fetch(1)
+    wait_until(lambda: len(events) == 1, "the event")
+    event, thread = events[0]
+    assert (event.pin_id, event.gained) == (message.headers["Nats-Pin-Id"], True)
+    assert thread != threading.current_thread().name
+    assert not removed
+
+
+def test_a_consumer_can_be_used_without_a_look_at_it(
+    js: blocking.JetStream, stream: blocking.Stream, consumer: blocking.Consumer
+) -> None:
+    fill(js, stream, 2)
+    for unseen in (
+        js.get_consumer(stream.name, consumer.name, look_up=False),
+        stream.get_consumer(consumer.name, look_up=False),
+    ):
+        with pytest.raises(UsageError, match="not looked up"):
+            _ = unseen.cached_info
+        assert len(unseen.fetch(1)) == 1
 
 
 def test_fetch_refuses_invalid_arguments(consumer: blocking.Consumer) -> None:
