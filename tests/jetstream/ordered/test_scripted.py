@@ -258,7 +258,7 @@ async def test_statuses_of_old_consumers_change_nothing(
 
 
 @pytest.mark.usefixtures("no_waits")
-@pytest.mark.parametrize("line", ["409 Consumer Deleted", "503", "412 Precondition Failed"])
+@pytest.mark.parametrize("line", ["409 Consumer Deleted", "503"])
 async def test_a_consumer_that_is_gone_is_replaced_at_once_if_it_had_worked(
     server: ScriptedJetStream, consumer: OrderedConsumer, errors: Errors, line: str
 ) -> None:

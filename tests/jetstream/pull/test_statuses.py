@@ -995,6 +995,25 @@ async def test_a_fetch_after_one_that_was_refused_asks_for_less(
     assert len(await fetching) == 4
 
 
+async def test_nothing_is_dropped_when_the_limits_are_raised_under_a_consume(errors: Errors) -> None:
+    async with (
+        scripted(max_batch=2) as (server, consumer),
+        consumer.messages(max_messages=10, expires=HOUR, on_error=errors) as messages,
+    ):
+        pull = await server.pull()
+        assert pull.batch == 2
+        del server.config["max_batch"]
+        await consumer.info()
+        pull.send(pull.status("409 Message Size Exceeds MaxBytes", messages=2, bytes=1))
+        pull = await server.pull()
+        assert pull.batch == 10
+        pull.send(pull.messages(10))
+        async with asyncio.timeout(20):
+            received = [await anext(messages) for _ in range(10)]
+        assert [message.metadata.sequence.stream for message in received] == list(range(1, 11))
+    assert errors.empty()
+
+
 async def test_the_limits_are_read_again_with_the_info(server: ScriptedJetStream, consumer: Consumer) -> None:
     for limit in (3, 5):
         server.config["max_batch"] = limit

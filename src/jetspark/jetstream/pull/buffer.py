@@ -67,7 +67,7 @@ class PullBuffer(PullReceiver):
         # The limit that `narrow` set.
         self._narrowed = options.limit
         # Twice the bytes: the server counts before it adds the headers of a pinned client.
-        most = 2 * options.limit if self._by_bytes else options.limit
+        most = 2 * options.wanted if self._by_bytes else options.wanted
         self._accounting = Accounting(options.limit, options.threshold, most)
         self._foreign = Foreign(self.notify)
         # The target may change, these do not.

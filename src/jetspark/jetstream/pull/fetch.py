@@ -51,8 +51,9 @@ class Fetch(BatchReceiver):
         self._request = self._bounds.fit(request)
         super().__init__(target, self._request.batch or 1, leftover)
         self.pin = pin
-        # The request that was sent last.
+        # The request that was sent last, and whether it expires before the fetch does.
         self._sent = self._request
+        self._cut_short = False
         self._expiry = 0.0
 
     async def run(self, timeout: float | None = None) -> Batch:
@@ -112,6 +113,7 @@ class Fetch(BatchReceiver):
                 self._finish(None)
                 return
             expires = min(remaining, self._bounds.expires or remaining)
+            self._cut_short = expires < remaining
             changes |= {"idle_heartbeat": self._heartbeat(expires)} | shortened(self._request, expires)
         self._sent = self._request.replace(**changes)
         self._expect(self._sent)
@@ -130,9 +132,7 @@ class Fetch(BatchReceiver):
         if status.on_fetch is OnFetch.UNPIN and self.pin is not None and sent.id is not None:
             self.pin.lost(sent.id)
             return True
-        if status.on_fetch is not OnFetch.EXPIRED or sent.expires is None or self._bounds.expires is None:
-            return False
-        return sent.expires >= self._bounds.expires and self._loop.time() < self._expiry
+        return status.on_fetch is OnFetch.EXPIRED and self._cut_short and self._loop.time() < self._expiry
 
     # --- for the session
 

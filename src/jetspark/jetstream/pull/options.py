@@ -68,7 +68,7 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"not {heartbeat!r}"
             )
         for unit in ("messages", "bytes"):
-            limit = self._wanted if unit == self.unit else None
+            limit = self.wanted if unit == self.unit else None
             threshold = getattr(self, f"threshold_{unit}")
             if limit is not None and limit < 1:
                 raise UsageError(f"max_{unit} must be at least 1, not {limit}")
@@ -84,7 +84,8 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         return "messages" if self.max_bytes is None else "bytes"
 
     @property
-    def _wanted(self) -> int:
+    def wanted(self) -> int:
+        """The largest amount that the user wants buffered or asked for."""
         if self.max_bytes is not None:
             return self.max_bytes
         return DEFAULT_MAX_MESSAGES if self.max_messages is None else self.max_messages
@@ -93,7 +94,7 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     def limit(self) -> int:
         """The largest amount that is buffered or asked for: one request must be able to ask for all of it."""
         most = self.bounds.batch if self.max_bytes is None else self.bounds.max_bytes
-        return self._wanted if most is None else min(self._wanted, most)
+        return self.wanted if most is None else min(self.wanted, most)
 
     @property
     def most_bytes(self) -> int:
@@ -107,7 +108,7 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         half = (self.limit + 1) // 2
         if given is None:
             return half
-        return given if self.limit == self._wanted else min(given, half)
+        return given if self.limit == self.wanted else min(given, half)
 
     @property
     def seconds(self) -> float:
