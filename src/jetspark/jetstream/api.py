@@ -17,6 +17,7 @@ from jetspark.errors import (
     ConnectionLost,
     JetStreamNotEnabled,
     NoResponders,
+    PermissionsViolation,
     RemoteProtocolError,
     Timeout,
     UsageError,
@@ -205,14 +206,18 @@ class API:
         """Whether the JetStream that this API reaches has a feature. Raises what `call` raises.
 
         The server of the connection answers that in its INFO, unless JetStream is elsewhere: behind a leaf
-        node, in another domain or account.
+        node, in another domain or account. Where that one may not be asked, the server of the connection
+        stands for it.
         """
         info = self.connection.server_info
         if self.prefix == DEFAULT_PREFIX and info.jetstream:
             return info.supports(feature)
         if self._level is None or self._level[0] != info.server_id:
-            account = AccountInfo.from_wire(await self.call(ACCOUNT_INFO))
-            self._level = info.server_id, account.api.level
+            try:
+                level = AccountInfo.from_wire(await self.call(ACCOUNT_INFO)).api.level
+            except (PermissionsViolation, JetStreamNotEnabled):
+                level = info.api_level
+            self._level = info.server_id, level
         return self._level[1] >= feature.level
 
     async def ask(

@@ -141,6 +141,17 @@ async def test_where_jetstream_is_on_another_server_that_one_is_asked_once(
             assert [frame.subject.decode() for frame in (await server.peer()).all(PubFrame)] == [subject]
 
 
+@pytest.mark.parametrize(("level", "supported"), [(1, False), (2, True)])
+async def test_where_the_other_server_may_not_be_asked_that_of_the_connection_counts(
+    level: int, supported: bool
+) -> None:
+    async with ScriptedServer(info={"api_lvl": level, "jetstream": True}) as server:
+        server.on("$JS.hub.API.INFO", lambda peer, frame: peer.answer(frame, status="503"))
+        async with jetspark.connect(server.url) as nc:
+            api = JetStream(nc, domain="hub", timeout=0.05).api
+            assert await api.supports(Feature.ATOMIC_BATCH) is supported
+
+
 def test_every_endpoint_that_came_with_a_level_names_it() -> None:
     levels = {name: value.level for name, value in vars(endpoints).items() if isinstance(value, Endpoint)}
     assert {name: level for name, level in levels.items() if level} == {
