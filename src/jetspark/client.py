@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 
 from jetspark.core import connection
 from jetspark.core.events import Listener
-from jetspark.core.options import ConnectOptions, Path, Secret
+from jetspark.core.options import ConnectOptions, Credentials, Path, Secret
 from jetspark.core.servers import DEFAULT_URL as _DEFAULT_URL
 from jetspark.core.servers import parse_servers
 from jetspark.jetstream.context import JetStream
@@ -66,6 +66,8 @@ def connect(
     reconnect_wait: float = 0.1,
     max_reconnect_wait: float = 2.0,
     max_reconnect_attempts: int = -1,
+    reconnect_delay: Callable[[int], float] | None = None,
+    retry_on_failed_connect: bool = False,
     ping_interval: float = 4.0,
     max_outstanding_pings: int = 2,
     drain_timeout: float = 30.0,
@@ -80,6 +82,7 @@ def connect(
     nkey_seed: Secret | None = None,
     nkey_seed_file: Path | None = None,
     credentials_file: Path | None = None,
+    credentials: Credentials | None = None,
     user_jwt: Callable[[], str] | None = None,
     sign: Callable[[bytes], bytes | Awaitable[bytes]] | None = None,
     tls: ssl.SSLContext | bool | None = None,
@@ -88,6 +91,7 @@ def connect(
     tls_key_file: Path | None = None,
     tls_hostname: str | None = None,
     tls_handshake_first: bool = False,
+    on_connected: Listener | None = None,
     on_disconnected: Listener | None = None,
     on_reconnected: Listener | None = None,
     on_closed: Listener | None = None,
@@ -108,6 +112,10 @@ def connect(
             of it at random.
         max_reconnect_wait: The longest such wait.
         max_reconnect_attempts: Failures in a row after which a server is removed; -1: never, 0: at once.
+        reconnect_delay: A function that takes the place of both waits: it gets the failures of a server in a
+            row, returns the seconds from its last attempt to the next, and must not block.
+        retry_on_failed_connect: When no server can be reached, return a connection that goes on trying, as
+            after a loss; `wait_connected()` waits for it. Wrong options and refused credentials still raise.
         ping_interval: Seconds between pings, whatever the traffic.
         max_outstanding_pings: Unanswered pings after which a silent connection is considered broken: by
             default after 12 seconds, before publishing gives up. Five times as many while data arrives.
@@ -122,14 +130,17 @@ def connect(
         user, password, token: Text, or functions that are called at each connect.
         nkey_seed, nkey_seed_file: The seed of a user nkey, or a file with it, read at each connect.
         credentials_file: A `.creds` file with JWT and seed, read at each connect.
+        credentials: The contents of such a file, as text or bytes, or a function that returns them at each
+            connect.
         user_jwt, sign: Functions that return the JWT and sign the server's nonce.
         tls: True, or a ready-made `ssl.SSLContext`; False refuses servers that require TLS.
         tls_ca_file, tls_cert_file, tls_key_file: PEM files: trusted roots (by default the system's), and
             the client's own certificate. Read at each connect.
         tls_hostname: The name that the certificate must have, when it is not that of the URL.
         tls_handshake_first: Start TLS before the server sends INFO; the server must be configured so.
-        on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck, on_slow_consumer, on_error:
-            Functions, called as `jetspark.Event` says. With asyncio, they may be coroutine functions.
+        on_connected, on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck,
+            on_slow_consumer, on_error: Functions, called as `jetspark.Event` says. With asyncio, they may be
+            coroutine functions.
 
     Raises:
         `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and other

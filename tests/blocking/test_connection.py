@@ -77,6 +77,23 @@ def test_a_connect_that_fails_leaves_nothing() -> None:
     assert loop_threads() == []
 
 
+def test_a_connect_may_wait_for_the_server_and_be_made_anew(server: Server, subject: str) -> None:
+    server.kill()
+    with blocking.connect(server.url, retry_on_failed_connect=True) as nc:
+        nc.publish(subject, b"kept until the server is there")
+        with pytest.raises(Timeout):
+            nc.wait_connected(0.01)
+        server.start()
+        nc.wait_connected(60)
+        nc.flush()
+        assert nc.statistics.out_msgs == 1
+        nc.servers = [server.url]
+        nc.reconnect(60)
+        assert (nc.servers, nc.statistics.reconnects) == ([server.url], 1)
+        with pytest.raises(UsageError):
+            nc.servers = "http://host"
+
+
 def test_bad_options_are_refused_before_anything_starts() -> None:
     with pytest.raises(UsageError, match="connect_timeout"):
         blocking.connect(connect_timeout=0)

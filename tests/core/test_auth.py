@@ -220,6 +220,25 @@ async def test_a_credentials_file_is_accepted(jwt_server: Server, operator: Oper
             assert await who_am_i(nc) == user.identity.public_key
 
 
+async def test_credentials_may_be_text_bytes_or_a_function(
+    jwt_server: Server, operator: Operator, tmp_path: Path
+) -> None:
+    user = operator.user()
+    text = user.write(tmp_path / "me.creds").read_text()
+    for credentials in (text, text.encode() + b"\xff", lambda: text, text.encode):
+        async with connect(jwt_server.url, credentials=credentials) as nc:
+            assert await who_am_i(nc) == user.identity.public_key
+
+
+@pytest.mark.parametrize("bad", ["", b"\xff", "SU-hunter2", lambda: None, lambda: 5])
+async def test_credentials_that_are_none_are_a_usage_error_that_does_not_show_them(
+    jwt_server: Server, bad: Any
+) -> None:
+    with pytest.raises(UsageError, match="credentials") as caught:
+        await connect(jwt_server.url, credentials=bad)
+    assert not shows(caught.value, "hunter2")
+
+
 async def test_a_jwt_and_a_function_that_signs_are_accepted(jwt_server: Server, operator: Operator) -> None:
     user = operator.user()
     async with connect(jwt_server.url, user_jwt=lambda: user.jwt, sign=user.identity.sign) as nc:

@@ -15,7 +15,7 @@ _LONG = 60.0  # seconds; only a hang takes this long: two failed elections in a 
 
 
 class Watch:
-    """Listens to all events of a connection: `connect(url, **watch.listeners)`."""
+    """Listens to what happens to a connection after the first connect: `connect(url, **watch.listeners)`."""
 
     def __init__(self) -> None:
         self.events: list[tuple[Event, Any]] = []
@@ -24,7 +24,7 @@ class Watch:
 
     @property
     def listeners(self) -> dict[str, Any]:
-        return {f"on_{event}": partial(self._take, event) for event in Event}
+        return {f"on_{event}": partial(self._take, event) for event in Event if event is not Event.CONNECTED}
 
     @property
     def names(self) -> list[Event]:

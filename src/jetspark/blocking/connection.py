@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, Self
 
 from jetspark import client as aio
@@ -71,6 +71,10 @@ class Connection(Twin[aio.Connection]):
     def servers(self) -> list[str]:
         return self._inner.servers
 
+    @servers.setter
+    def servers(self, servers: str | Iterable[str]) -> None:
+        self._bridge.portal.call(setattr, self._inner, "servers", servers)
+
     @property
     def max_payload(self) -> int:
         return self._inner.max_payload
@@ -124,6 +128,8 @@ class Connection(Twin[aio.Connection]):
         self._bridge.run(self._flush(timeout))
 
     rtt = calls(aio.Connection.rtt)
+    wait_connected = calls(aio.Connection.wait_connected)
+    reconnect = calls(aio.Connection.reconnect)
 
     async def _flush(self, timeout: float | None) -> None:
         seconds = self._inner.options.request_timeout if timeout is None else timeout

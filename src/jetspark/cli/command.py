@@ -23,10 +23,10 @@ from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.ui.failure import CONNECT, Exit, Failure
 from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import cancelled_by_sigterm
-from jetspark.errors import AuthorizationError, Error, TLSError, UsageError
+from jetspark.errors import AuthorizationError, ConnectionClosed, Error, Timeout, TLSError, UsageError
 
 if TYPE_CHECKING:
-    from jetspark import JetStream
+    from jetspark import Connection, JetStream
 
 __all__ = ["Run", "command", "group", "single"]
 
@@ -41,8 +41,11 @@ class Run:
         self.out = Output(json=settings.json)
 
     @asynccontextmanager
-    async def jetstream(self) -> AsyncIterator[JetStream]:
-        """JetStream of the server in the settings; `js.connection` is the connection. Raises `Failure`."""
+    async def jetstream(self, *, wait: bool = False) -> AsyncIterator[JetStream]:
+        """JetStream of the server in the settings; `js.connection` is the connection. Raises `Failure`.
+
+        With `wait`, a server that cannot be reached is tried again, without limit.
+        """
         import jetspark  # noqa: PLC0415 - loaded when it is used
 
         out = self.out
@@ -60,6 +63,7 @@ class Run:
                     on_disconnected=lambda error: out.warn(f"connection lost, reconnecting: {error}"),
                     on_reconnected=lambda: out.warn("reconnected"),
                     on_slow_consumer=lambda error: out.warn(str(error)),
+                    retry_on_failed_connect=wait,
                     **options,
                 )
             except (AuthorizationError, UsageError, TLSError):
@@ -67,11 +71,25 @@ class Run:
             except Error as error:
                 raise Failure(str(error.args[0]), CONNECT, Exit.UNREACHABLE) from error
             try:
+                if not nc.connected:
+                    out.warn(f"waiting for the server: {nc.last_error}")
+                    await _until_connected(nc)
                 yield nc.jetstream(**self.settings.jetstream_options())
             finally:
                 # Ordered consumers that were just closed are deleted in the next turn of the loop.
                 await asyncio.sleep(0)
                 await nc.close()
+
+
+async def _until_connected(nc: Connection) -> None:
+    """Wait for the first connect. Raises the error because of which the connection gave up."""
+    while not nc.connected:
+        try:
+            await nc.wait_connected()
+        except ConnectionClosed:
+            raise nc.last_error or ConnectionClosed("the connection is closed") from None
+        except Timeout:
+            continue
 
 
 def group(help: str) -> typer.Typer:

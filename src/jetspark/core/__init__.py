@@ -6,7 +6,7 @@ In reading order:
 - `subscription`, `message`, `events`: what users receive from it.
 - `request`: requests and their answers.
 - `link`: keeps a session connected: chooses servers, reconnects, gives up.
-- `handshake`, with `auth` and `tls`: from a server's address to an accepted connection.
+- `handshake`, with `dial`, `auth` and `tls`: from a server's address to an accepted connection.
 - `servers`, `server_info`, `options`: the known servers, the INFO of a server, the options of `connect`.
 - `session`: dispatches frames to receivers. It outlives the transports.
 - `receiver`: the interface of everything that receives messages.

@@ -12,7 +12,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from jetspark.core.options import ConnectOptions, Secret
+from jetspark.core.options import ConnectOptions, Credentials, Secret
 from jetspark.core.servers import PoolServer
 from jetspark.errors import AuthorizationError, UsageError
 from jetspark.wire.subjects import check_text
@@ -29,8 +29,10 @@ async def auth_fields(options: ConnectOptions, server: PoolServer, nonce: str) -
     needed and the server sent no nonce, `UsageError` when a file or seed cannot be used.
     """
     if options.credentials_file is not None:
-        jwt, seed = _read_credentials(Path(options.credentials_file))
-        return {"jwt": jwt, **_sign_with_seed(seed, nonce, "credentials_file", public_key=False)}
+        path = Path(options.credentials_file)
+        return _sign_credentials(_read(path, "credentials_file"), nonce, "credentials_file", repr(str(path)))
+    if options.credentials is not None:
+        return _sign_credentials(_credentials(options.credentials), nonce, "credentials", "the text")
     if options.user_jwt is not None and options.sign is not None:
         jwt = _reveal(options.user_jwt, "user_jwt")
         signature = options.sign(_required(nonce).encode())
@@ -74,16 +76,27 @@ def _read(path: Path, option: str) -> str:
     raise UsageError(f"{option}: cannot read {str(path)!r}: {reason}")
 
 
-def _read_credentials(path: Path) -> tuple[str, str]:
-    """The JWT and the seed of a `.creds` file."""
-    sections = dict(_SECTION.findall(_read(path, "credentials_file")))
+def _credentials(given: Credentials) -> str:
+    """The text of the option `credentials`."""
+    text = given() if callable(given) else given
+    if isinstance(text, bytes):
+        # Replaced, not refused: the sections themselves are ASCII.
+        text = text.decode("utf-8", "replace")
+    if not isinstance(text, str):
+        raise UsageError(f"credentials must return text or bytes, not {type(text).__name__}")
+    return text
+
+
+def _sign_credentials(text: str, nonce: str, option: str, source: str) -> dict[str, str]:
+    """Authenticate with the JWT and the seed of a `.creds` file."""
+    sections = dict(_SECTION.findall(text))
     jwt, seed = sections.get("NATS USER JWT"), sections.get("USER NKEY SEED")
     if not jwt or not seed:
         raise UsageError(
-            f"credentials_file: {str(path)!r} has no NATS USER JWT and USER NKEY SEED sections",
+            f"{option}: {source} has no NATS USER JWT and USER NKEY SEED sections",
             hint="Write it with `nsc generate creds`",
         )
-    return jwt, seed
+    return {"jwt": jwt, **_sign_with_seed(seed, nonce, option, public_key=False)}
 
 
 def _sign_with_seed(seed: str, nonce: str, option: str, *, public_key: bool = True) -> dict[str, str]:

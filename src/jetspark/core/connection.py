@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, Self
 
 from jetspark import errors
@@ -20,7 +20,7 @@ from jetspark.core.options import ConnectOptions, check_count
 from jetspark.core.outbox import TURN
 from jetspark.core.request import Accepts, Requests
 from jetspark.core.server_info import ServerInfo
-from jetspark.core.servers import PoolServer
+from jetspark.core.servers import PoolServer, parse_servers
 from jetspark.core.session import Session
 from jetspark.core.subscription import Callback, Subscription
 from jetspark.errors import Error
@@ -125,8 +125,16 @@ class Connection:
 
     @property
     def servers(self) -> list[str]:
-        """The URLs of all known servers, discovered ones included."""
+        """The URLs of all known servers, discovered ones included.
+
+        Set it to one or more URLs, as `connect` takes them, to use others from the next reconnect on, which
+        `reconnect()` forces. The next INFO adds the servers of the cluster again.
+        """
         return [server.url for server in self._link.pool]
+
+    @servers.setter
+    def servers(self, servers: str | Iterable[str]) -> None:
+        self._link.pool.replace(parse_servers(servers))
 
     @property
     def max_payload(self) -> int:
@@ -321,6 +329,27 @@ class Connection:
         start = self._loop.time()
         await self.flush(timeout)
         return self._loop.time() - start
+
+    async def wait_connected(self, timeout: float | None = None) -> None:
+        """Return when connected to a server.
+
+        Raises `Timeout` after `timeout` seconds (by default `request_timeout`), with the last error as its
+        cause, and `ConnectionClosed`.
+        """
+        await self._link.wait_connected(self.options.request_timeout if timeout is None else timeout)
+
+    async def reconnect(self, timeout: float | None = None) -> None:
+        """Leave the server in use and connect to the next one of `servers`, without a wait.
+
+        What was published before is processed by the old server or sent to the new one; open requests fail
+        with `ConnectionLost`. While the connection is down, the wait before the next attempt ends. Returns
+        when connected; raises `Timeout` after `timeout` seconds (by default `request_timeout`), and
+        `ConnectionClosed`.
+        """
+        self._raise_if_ending()
+        if self.options.max_reconnect_attempts == 0:
+            raise errors.UsageError("reconnect() needs reconnects: max_reconnect_attempts must not be 0")
+        await self._link.reconnect(self.options.request_timeout if timeout is None else timeout)
 
     # --- closing
 

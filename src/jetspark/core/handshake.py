@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from jetspark import errors
 from jetspark._version import __version__
 from jetspark.core.auth import auth_fields
+from jetspark.core.dial import dial
 from jetspark.core.options import ConnectOptions
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
@@ -37,7 +39,7 @@ async def handshake(
     transport: Transport | None = None
     try:
         async with asyncio.timeout_at(deadline):
-            transport = await _dial(server, options)
+            transport = await _connect(await dial(server, options, deadline), server, options)
             return transport, await _greet(transport, server, options, encryption, deadline)
     except BaseException as error:
         if transport is not None:
@@ -48,16 +50,19 @@ async def handshake(
         raise explained from error
 
 
-async def _dial(server: PoolServer, options: ConnectOptions) -> Transport:
+async def _connect(sock: socket.socket, server: PoolServer, options: ConnectOptions) -> Transport:
     first = options.tls_handshake_first
-    _, transport = await asyncio.get_running_loop().create_connection(
-        Transport,
-        server.host,
-        server.port,
-        ssl=tls_context(options) if first else None,
-        server_hostname=tls_hostname(options, server) if first else None,
-        ssl_handshake_timeout=options.connect_timeout if first else None,
-    )
+    try:
+        _, transport = await asyncio.get_running_loop().create_connection(
+            Transport,
+            sock=sock,
+            ssl=tls_context(options) if first else None,
+            server_hostname=tls_hostname(options, server) if first else None,
+            ssl_handshake_timeout=options.connect_timeout if first else None,
+        )
+    except BaseException:
+        sock.close()
+        raise
     return transport
 
 

@@ -6,7 +6,7 @@ CONNECTING --handshake--> CONNECTED --lost--> RECONNECTING --handshake--> CONNEC
      '------- failed ---------+------ close -------+--- given up -------> CLOSED
 ```
 
-`CLOSED` is final.
+`CLOSED` is final. With `retry_on_failed_connect`, CONNECTING lasts until the first handshake succeeds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 import random
 import re
 from typing import Final
@@ -41,6 +42,9 @@ _ERR_EXPLAINS: Final = 2.0
 #: Not of the module's generator, whose state belongs to the program.
 _random: Final = random.SystemRandom().random
 
+#: Errors of a first connect that do not pass.
+_FINAL: Final = (errors.UsageError, errors.AuthorizationError, errors.TLSError)
+
 _VIOLATION = re.compile(r'(publish|subscription) to "([^"]+)"', re.IGNORECASE)
 
 
@@ -62,6 +66,8 @@ class Link:
         self._encryption = Encryption(options)
         self._reconnecting: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
+        # Set to reconnect without a wait.
+        self._hurry = asyncio.Event()
         # The last -ERR, and when: the reason if the server closes the connection now.
         self._last_err: tuple[errors.Error | None, float] = None, 0.0
         self.pool = ServerPool(
@@ -69,6 +75,7 @@ class Link:
             wait=options.reconnect_wait,
             max_wait=options.max_reconnect_wait,
             max_attempts=options.max_reconnect_attempts,
+            delay=None if options.reconnect_delay is None else self._delay,
         )
         self.session = Session(
             Outbox(self._loop, options.pending_size, options.drain_timeout),
@@ -83,7 +90,8 @@ class Link:
         #: Wakes at every change of `state`.
         self.changed = Signal()
         self.server: PoolServer | None = None
-        self.info = ServerInfo()
+        #: The INFO of the server; before the first one, of a server that supports everything.
+        self.info = ServerInfo(headers=True)
         #: The error that last broke or closed the link, or that no call could raise.
         self.error: errors.Error | None = None
         self.reconnects = 0
@@ -91,35 +99,33 @@ class Link:
     async def open(self) -> None:
         """Try each server once.
 
-        Raises the error of the only server, `AuthorizationError` of any, or `NoServersError` with a
-        reason per server.
+        Raises the error of the only server, `AuthorizationError` of any, or `NoServersError` with a reason
+        per server. With `retry_on_failed_connect`, errors that may pass start reconnecting instead.
         """
         if self._options.shuffle_servers:
             self.pool.shuffle(_random)
-        failures: list[errors.Error] = []
-        servers = list(self.pool)
-        for server in servers:
+        failures: list[tuple[PoolServer, errors.Error]] = []
+        for server in self.pool:
             server.last_attempt = self._loop.time()
             try:
                 transport, info = await handshake(server, self._options, self._encryption)
             except errors.Error as error:
-                failures.append(error)
+                failures.append((server, error))
                 if isinstance(error, errors.UsageError):
                     break
                 continue
             self._establish(server, transport, info, reconnected=False)
+            self.events.emit(Event.CONNECTED)
             return
-        self.state = State.CLOSED
-        for failure in failures:
-            if len(failures) == 1 or isinstance(failure, errors.AuthorizationError | errors.UsageError):
-                raise failure
-        reasons = (
-            str(error) if server.address in str(error) else f"{server.address}: {error}"
-            for server, error in zip(servers, failures, strict=True)
-        )
-        raise errors.NoServersError(
-            f"no server could be reached: {'; '.join(reasons)}", hint="Is nats-server running there?"
-        )
+        failure = _connect_error(failures)
+        if not self._options.retry_on_failed_connect or isinstance(failure, _FINAL):
+            self.state = State.CLOSED
+            raise failure
+        for server, _ in failures:
+            self.pool.failed(server)
+        self.error = failure
+        logger.warning("not connected yet: %s", failure)
+        self._reconnecting = asyncio.create_task(self._reconnect(), name="jetspark-connect")
 
     async def close(self, error: errors.Error | None, timeout: float = 1.0) -> None:
         """Enter CLOSED; `error` is the reason, None when the user closes.
@@ -154,7 +160,22 @@ class Link:
             if self.state is State.CLOSED:
                 raise self.closed_error()
             if not await self.changed.wait(deadline - self._loop.time()):
-                raise errors.Timeout(f"the connection was not restored within {timeout:.3g} s")
+                last = f"; last error: {self.error}" if self.error is not None else ""
+                raise errors.Timeout(f"there was no connection within {timeout:.3g} s{last}") from self.error
+
+    async def reconnect(self, timeout: float) -> None:
+        """Leave the server in use for the next one, or end the wait before the next attempt.
+
+        Returns when connected. Raises `Timeout` and `ConnectionClosed`.
+        """
+        deadline = self._loop.time() + timeout
+        transport = self.session.transport
+        self._hurry.set()
+        if transport is not None and not transport.closed.done():
+            # Half of the time at most: the server may be the one that does not answer.
+            await self._leave("the user asked to reconnect", timeout / 2)
+            await asyncio.wait([transport.closed], timeout=deadline - self._loop.time())
+        await self.wait_connected(deadline - self._loop.time())
 
     def closed_error(self) -> errors.Error:
         """The error of calls on a closed connection, with the reason as its cause."""
@@ -175,6 +196,7 @@ class Link:
         self, server: PoolServer, transport: Transport, info: ServerInfo, *, reconnected: bool
     ) -> None:
         self.server = server
+        self._hurry.clear()
         self.pool.succeeded(server)
         self.state = State.CONNECTED
         if info.max_payload < self.info.max_payload:
@@ -227,7 +249,7 @@ class Link:
                 await self.close(errors.NoServersError(f"gave up reconnecting; last error: {self.error}"))
                 return
             server, delay = choice
-            await asyncio.sleep(delay)
+            await self._pause(delay)
             server.last_attempt = self._loop.time()
             try:
                 transport, info = await handshake(server, self._options, self._encryption)
@@ -235,11 +257,33 @@ class Link:
                 if await self._gave_up(server, error):
                     return
                 continue
-            self.reconnects += 1
+            first = self.server is None
+            self.reconnects += not first
             self._establish(server, transport, info, reconnected=True)
-            logger.info("reconnected to %s", server.address)
-            self.events.emit(Event.RECONNECTED)
+            logger.info("%s to %s", "connected" if first else "reconnected", server.address)
+            self.events.emit(Event.CONNECTED if first else Event.RECONNECTED)
             return
+
+    async def _pause(self, delay: float) -> None:
+        """Wait for `delay` seconds, or until `reconnect` is called."""
+        try:
+            async with asyncio.timeout(delay):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+        self._hurry.clear()
+
+    def _delay(self, failures: int) -> float:
+        """The wait that the user's function returns; the longest one if it fails."""
+        assert self._options.reconnect_delay is not None
+        try:
+            delay = self._options.reconnect_delay(failures)
+            if 0 <= delay < math.inf:
+                return delay
+            self.report(errors.UsageError(f"reconnect_delay must return seconds, not {delay!r}"))
+        except Exception as error:
+            self.report(error)
+        return self._options.max_reconnect_wait
 
     async def _gave_up(self, server: PoolServer, error: Exception) -> bool:
         """Count a failed attempt. The same authorization error twice in a row is final."""
@@ -280,14 +324,18 @@ class Link:
 
     async def _move(self) -> None:
         """Leave a server that is about to shut down, if there is another one."""
+        await self._leave("the server is in lame-duck mode: moving to another", self._options.connect_timeout)
+        self._moving = None
+
+    async def _leave(self, reason: str, timeout: float) -> None:
+        """Break the connection after everything written was processed, or after `timeout` seconds."""
         transport = self.session.transport
         if transport is not None:
             try:
-                await self.session.leave(self._options.connect_timeout)
+                await self.session.leave(timeout)
             except errors.Error:
                 pass  # The server is left anyway.
-            transport.fail(errors.ConnectionLost("the server is in lame-duck mode: moving to another"))
-        self._moving = None
+            transport.fail(errors.ConnectionLost(reason))
 
     def _on_err(self, frame: ErrFrame) -> None:
         error = server_error(frame.message)
@@ -299,3 +347,17 @@ class Link:
             # The server closes the connection after any other -ERR, which is then the reason of the loss.
             self._last_err = error, self._loop.time()
         self.report(error)
+
+
+def _connect_error(failures: list[tuple[PoolServer, errors.Error]]) -> errors.Error:
+    """The error of a connect at which every server failed."""
+    for _, error in failures:
+        if len(failures) == 1 or isinstance(error, errors.AuthorizationError | errors.UsageError):
+            return error
+    reasons = (
+        str(error) if server.address in str(error) else f"{server.address}: {error}"
+        for server, error in failures
+    )
+    return errors.NoServersError(
+        f"no server could be reached: {'; '.join(reasons)}", hint="Is nats-server running there?"
+    )

@@ -16,20 +16,31 @@ from jetspark.core.events import Event, Listener
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_subject, check_text
 
-__all__ = ["ConnectOptions", "Path", "Secret", "check_count"]
+__all__ = ["ConnectOptions", "Credentials", "Path", "Secret", "check_count"]
 
 Secret: TypeAlias = str | Callable[[], str]
+Credentials: TypeAlias = str | bytes | Callable[[], str | bytes]
 Path: TypeAlias = str | os.PathLike[str]
 
 
 _PATHS: Final = ("nkey_seed_file", "credentials_file", "tls_ca_file", "tls_cert_file", "tls_key_file")
+#: Options that exclude each other. A password belongs to `user`, and `sign` to `user_jwt`.
+_WAYS_TO_AUTHENTICATE: Final = (
+    "user",
+    "token",
+    "nkey_seed",
+    "nkey_seed_file",
+    "credentials_file",
+    "credentials",
+    "user_jwt",
+)
 #: The accepted types of options that are not at their default. `_check_number` checks the numbers.
 _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]] = (
     ("text", lambda value: isinstance(value, str), ("name", "tls_hostname")),
     (
         "True or False",
         lambda value: isinstance(value, bool),
-        ("no_echo", "shuffle_servers", "discover_servers", "tls_handshake_first"),
+        ("no_echo", "shuffle_servers", "discover_servers", "retry_on_failed_connect", "tls_handshake_first"),
     ),
     (
         "text or a function",
@@ -37,12 +48,17 @@ _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]]
         ("user", "password", "token", "nkey_seed"),
     ),
     (
+        "text, bytes or a function",
+        lambda value: isinstance(value, str | bytes) or callable(value),
+        ("credentials",),
+    ),
+    (
         "a path",
         lambda value: isinstance(value, str | os.PathLike),
         _PATHS,
     ),
     ("True, False or an SSLContext", lambda value: isinstance(value, bool | ssl.SSLContext), ("tls",)),
-    ("a function", callable, ("user_jwt", "sign", *(f"on_{event}" for event in Event))),
+    ("a function", callable, ("reconnect_delay", "user_jwt", "sign", *(f"on_{event}" for event in Event))),
 )
 
 
@@ -56,6 +72,8 @@ class ConnectOptions:
     reconnect_wait: float = 0.1
     max_reconnect_wait: float = 2.0
     max_reconnect_attempts: int = -1
+    reconnect_delay: Callable[[int], float] | None = None
+    retry_on_failed_connect: bool = False
     ping_interval: float = 4.0
     max_outstanding_pings: int = 2
     drain_timeout: float = 30.0
@@ -71,6 +89,7 @@ class ConnectOptions:
     nkey_seed: Secret | None = dataclasses.field(default=None, repr=False)
     nkey_seed_file: Path | None = None
     credentials_file: Path | None = None
+    credentials: Credentials | None = dataclasses.field(default=None, repr=False)
     user_jwt: Callable[[], str] | None = dataclasses.field(default=None, repr=False)
     sign: Callable[[bytes], bytes | Awaitable[bytes]] | None = dataclasses.field(default=None, repr=False)
 
@@ -81,6 +100,7 @@ class ConnectOptions:
     tls_hostname: str | None = None
     tls_handshake_first: bool = False
 
+    on_connected: Listener | None = None
     on_disconnected: Listener | None = None
     on_reconnected: Listener | None = None
     on_closed: Listener | None = None
@@ -116,15 +136,13 @@ class ConnectOptions:
         for option in _PATHS:
             if getattr(self, option) is not None:
                 _check_path(option, getattr(self, option))
+        if self.retry_on_failed_connect and self.max_reconnect_attempts == 0:
+            raise UsageError("retry_on_failed_connect needs reconnects: max_reconnect_attempts must not be 0")
         self._check_credentials()
         self._check_tls()
 
     def _check_credentials(self) -> None:
-        given = [
-            option
-            for option in ("user", "token", "nkey_seed", "nkey_seed_file", "credentials_file", "user_jwt")
-            if getattr(self, option) is not None
-        ]
+        given = [option for option in _WAYS_TO_AUTHENTICATE if getattr(self, option) is not None]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)} exclude each other: use one way to authenticate")
         if self.password is not None and self.user is None:

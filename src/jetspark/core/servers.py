@@ -119,11 +119,21 @@ def _shown(url: str) -> str:
 class ServerPool:
     """The servers in the order in which they are tried; the one in use is last."""
 
-    def __init__(self, servers: list[PoolServer], *, wait: float, max_wait: float, max_attempts: int) -> None:
+    def __init__(
+        self,
+        servers: list[PoolServer],
+        *,
+        wait: float,
+        max_wait: float,
+        max_attempts: int,
+        delay: Callable[[int], float] | None = None,
+    ) -> None:
+        """`delay`, called with the failures of a server, replaces the wait before it."""
         self._servers = list(servers)
         self._wait = wait
         self._max_wait = max_wait
         self._max_attempts = max_attempts
+        self._delay = delay
 
     def __len__(self) -> int:
         return len(self._servers)
@@ -145,7 +155,10 @@ class ServerPool:
             return None
         server = self._servers.pop(0)
         self._servers.append(server)
-        wait = min(self._wait * 2 ** min(server.failures, 32), self._max_wait) * (0.5 + jitter / 2)
+        if self._delay is not None:
+            wait = self._delay(server.failures)
+        else:
+            wait = min(self._wait * 2 ** min(server.failures, 32), self._max_wait) * (0.5 + jitter / 2)
         return server, max(0.0, server.last_attempt + wait - now)
 
     def succeeded(self, server: PoolServer) -> None:
@@ -161,6 +174,15 @@ class ServerPool:
         server.failures += 1
         if 0 <= self._max_attempts <= server.failures and server in self._servers:
             self._servers.remove(server)
+
+    def replace(self, servers: list[PoolServer]) -> None:
+        """Use other servers. One that was known keeps the count of its failures and its last attempt."""
+        known = {server.address: server for server in self._servers}
+        for server in servers:
+            before = known.get(server.address)
+            if before is not None:
+                server.failures, server.last_attempt = before.failures, before.last_attempt
+        self._servers = list(servers)
 
     def discover(self, addresses: list[str], current: PoolServer) -> list[str]:
         """Add the servers that INFO lists, up to a limit for all discovered ones; returns the new addresses.

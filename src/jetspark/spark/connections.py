@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,9 +18,8 @@ from jetspark.blocking.threads.bridge import Bridge
 from jetspark.blocking.threads.supply import iterate
 from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import parse_servers
-from jetspark.errors import ConnectionError, Timeout, TLSError, UsageError
+from jetspark.errors import ConnectionClosed, Timeout, UsageError
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.retry import Backoff
 from jetspark.spark.log import log_to_stderr
 from jetspark.spark.options import ConnectionOptions
 
@@ -42,9 +40,15 @@ _connections: dict[tuple[int, ConnectionOptions], ProcessConnection] = {}
 class ProcessConnection:
     """JetStream for code that does not await: an asyncio connection in a background thread."""
 
-    def __init__(self, options: ConnectionOptions) -> None:
+    def __init__(self, options: ConnectionOptions, retry_for: float) -> None:
+        """Connect; the server may be away for `retry_for` seconds. Raises the last error then."""
         self._bridge = Bridge(parse_servers(options.servers), _core_options(options))
         connection = self._bridge.connection
+        try:
+            self.run(connection.wait_connected(retry_for))
+        except (ConnectionClosed, Timeout) as error:
+            self._bridge.close()
+            raise connection.last_error or error from None
         self.js: JetStream = connection.jetstream(
             domain=options.domain, api_prefix=options.api_prefix, timeout=_CALL_TIMEOUT
         )
@@ -68,26 +72,15 @@ def process_connection(options: ConnectionOptions, *, retry_for: float) -> Proce
         key = (os.getpid(), options)
         connection = _connections.get(key)
         if connection is None or connection.closed:
-            connection = _connections[key] = _connect(options, Backoff(retry_for))
+            connection = _connections[key] = ProcessConnection(options, retry_for)
         return connection
-
-
-def _connect(options: ConnectionOptions, backoff: Backoff) -> ProcessConnection:
-    while True:
-        try:
-            return ProcessConnection(options)
-        except (ConnectionError, Timeout) as error:
-            # A server that starts refuses connections in many ways; only TLS errors last.
-            wait = None if isinstance(error, TLSError) else backoff.next_wait()
-            if wait is None:
-                raise
-        time.sleep(wait)
 
 
 def _core_options(options: ConnectionOptions) -> ConnectOptions:
     return ConnectOptions(
         name=f"jetspark, Spark process {os.getpid()}",
         connect_timeout=_CONNECT_TIMEOUT,
+        retry_on_failed_connect=True,
         inbox_prefix=options.inbox_prefix,
         credentials_file=_local_path(options.credentials_file),
         user=options.user,

@@ -84,9 +84,9 @@ async def consume_logs(
     """Write the log lines of each host to its own file, and acknowledge them once they are on disk.
 
     After a crash some lines may be written twice, but none is lost. Ctrl-C and SIGTERM stop it with exit
-    code 0.
+    code 0. It waits for an unreachable server without limit; with --once it fails.
     """
-    async with run.jetstream() as js:
+    async with run.jetstream(wait=not once) as js:
         config = ConsumerConfig(
             durable_name=consumer,
             ack_policy=AckPolicy.ALL if acks_all else AckPolicy.EXPLICIT,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +18,6 @@ from jetspark.cli.args.parameters import (
 )
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
-from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.signals import run_until_stopped
 from jetspark.errors import StreamNameInUse, UsageError
@@ -182,7 +179,7 @@ async def ship(
         file = read_ship_file(config)
         given, create = {**file.options, **given}, create or file.create
     options = ShipOptions(**given, once=once or not (files or config), control=control)
-    async with _connected(run, wait=not once) as js:
+    async with run.jetstream(wait=not once) as js:
         if create is not None:
             await _create(js, create, options)
         agent = Agent(js, options, run.out.warn)
@@ -192,25 +189,6 @@ async def ship(
             report=lambda seconds: _show(run, agent.status(), seconds),
             interval=metrics,
         )
-
-
-@asynccontextmanager
-async def _connected(run: Run, *, wait: bool) -> AsyncIterator[JetStream]:
-    """JetStream. With `wait`, an unreachable server is tried again every second."""
-    async with AsyncExitStack() as stack:
-        warned = False
-        while True:
-            try:
-                js = await stack.enter_async_context(run.jetstream())
-                break
-            except Failure as failure:
-                if not wait or failure.code != Exit.UNREACHABLE:
-                    raise
-                if not warned:
-                    run.out.warn(f"waiting for the server: {failure}")
-                warned = True
-                await asyncio.sleep(1.0)
-        yield js
 
 
 async def _create(js: JetStream, name: str, options: ShipOptions) -> None:

@@ -1,0 +1,50 @@
+"""Opens the socket to a server: through its addresses in random order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from typing import Final, TypeAlias
+
+from jetspark.core.options import ConnectOptions
+from jetspark.core.servers import PoolServer
+
+__all__ = ["dial"]
+
+#: Not of the module's generator, whose state belongs to the program.
+_random: Final = random.SystemRandom()
+
+_Target: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+
+
+async def dial(server: PoolServer, options: ConnectOptions, deadline: float) -> socket.socket:
+    """A connected socket to `server`. Raises `OSError`, and `TimeoutError` at the deadline."""
+    return await open_tcp(server.host, server.port, deadline, shuffle=options.shuffle_servers)
+
+
+async def open_tcp(host: str, port: int, deadline: float, *, shuffle: bool) -> socket.socket:
+    """Connect to one of the addresses of a host, each of which gets its share of the time."""
+    loop = asyncio.get_running_loop()
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    if shuffle:
+        _random.shuffle(addresses)
+    for left in range(len(addresses), 0, -1):
+        try:
+            async with asyncio.timeout((deadline - loop.time()) / left):
+                family, kind, protocol, _, target = addresses[-left]
+                return await _open(socket.socket(family, kind, protocol), target)
+        except OSError:  # TimeoutError is one.
+            if left == 1:
+                raise
+    raise OSError(f"{host} has no address")
+
+
+async def _open(sock: socket.socket, target: _Target) -> socket.socket:
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, target)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
