@@ -50,7 +50,7 @@ def server(nats_server: Server) -> Server:
 @pytest.fixture(scope="session")
 def shared_server() -> Iterator[Server]:
     """One server for all tests of a worker; for those that do it no harm and pick names of their own."""
-    with Server() as running:
+    with Server(websocket=True) as running:
         yield running
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read
     from jetspark import server as server
     from jetspark.client import Connection as Connection
     from jetspark.client import connect as connect
+    from jetspark.client import from_env as from_env
     from jetspark.core.connection import Statistics as Statistics
     from jetspark.core.events import Event as Event
     from jetspark.core.link import State as State
@@ -73,7 +74,7 @@ if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read
 
 #: The names that are loaded on first use, by module.
 _NAMES: Final = {
-    "client": "Connection connect",
+    "client": "Connection connect from_env",
     "core.connection": "Statistics",
     "core.events": "Event",
     "core.link": "State",

@@ -1,21 +1,28 @@
-"""`connect`, whose signature is the reference of all options.
+"""`connect`, whose signature is the reference of all options, and `from_env`.
 
 Its connection is the one of `core` with a method for JetStream.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Any, Final, ParamSpec
 
 from jetspark.core import connection
+from jetspark.core.contexts import load
+from jetspark.core.environment import combined, environment_options
 from jetspark.core.events import Listener
-from jetspark.core.options import ConnectOptions, Credentials, Path, Secret
+from jetspark.core.options import ConnectOptions, Credentials, Dialer, Path, Secret, WebSocketHeaders
 from jetspark.core.servers import DEFAULT_URL as _DEFAULT_URL
 from jetspark.core.servers import parse_servers
 from jetspark.jetstream.context import JetStream
 
-__all__ = ["Connecting", "Connection", "connect"]
+__all__ = ["Connecting", "Connection", "connect", "from_env"]
+
+P = ParamSpec("P")
 
 
 class Connection(connection.Connection):
@@ -27,8 +34,11 @@ class Connection(connection.Connection):
         """JetStream through this connection; as many contexts as needed, they are cheap.
 
         `domain` names a JetStream domain, `api_prefix` replaces `$JS.API` where an account imports the API of
-        another. Calls end within `timeout` seconds. Raises `UsageError`; asks the server nothing.
+        another; by default those of the connection count. Calls end within `timeout` seconds. Raises
+        `UsageError`; asks the server nothing.
         """
+        if domain is None and api_prefix is None:
+            domain, api_prefix = self.options.jetstream_domain, self.options.jetstream_api_prefix
         return JetStream(self, domain=domain, api_prefix=api_prefix, timeout=timeout)
 
 
@@ -58,8 +68,9 @@ class Connecting:
 
 
 def connect(
-    servers: str | Iterable[str] = _DEFAULT_URL,
+    servers: str | Iterable[str] | None = None,
     *,
+    context: str | None = None,
     name: str = "",
     connect_timeout: float = 5.0,
     request_timeout: float = 5.0,
@@ -91,6 +102,11 @@ def connect(
     tls_key_file: Path | None = None,
     tls_hostname: str | None = None,
     tls_handshake_first: bool = False,
+    proxy: str | None = None,
+    dialer: Dialer | None = None,
+    websocket_headers: WebSocketHeaders | None = None,
+    jetstream_domain: str | None = None,
+    jetstream_api_prefix: str | None = None,
     on_connected: Listener | None = None,
     on_disconnected: Listener | None = None,
     on_reconnected: Listener | None = None,
@@ -103,8 +119,11 @@ def connect(
     """Connect to NATS: `nc = await connect(url)`, or `async with connect(url) as nc`.
 
     Args:
-        servers: URLs (`nats://host:port`, `tls://...`, `host:port`), one, several, or with commas. With
-            `tls://` the connection is encrypted or fails. Others of the cluster are discovered.
+        servers: URLs (`nats://host:port`, `tls://...`, `ws://...`, `wss://...`, `host:port`), one, several,
+            or with commas; by default `nats://127.0.0.1:4222`. With `tls://` and `wss://` the connection is
+            encrypted or fails. Others of the cluster are discovered.
+        context: A context of the `nats` CLI, whose settings count where an argument is not given; of its
+            credentials none count if any are given.
         name: The name of this connection in the server's monitoring.
         connect_timeout: Seconds for one attempt: TCP, TLS and authentication.
         request_timeout: Seconds that `request`, `flush` and `next` wait by default.
@@ -138,6 +157,11 @@ def connect(
             the client's own certificate. Read at each connect.
         tls_hostname: The name that the certificate must have, when it is not that of the URL.
         tls_handshake_first: Start TLS before the server sends INFO; the server must be configured so.
+        proxy: `socks5://host:port` or `http://host:port`, with `user:password@` if needed. It resolves names.
+        dialer: A function that gets host and port and returns a connected `socket.socket`, for another way
+            in. A plain function runs in a thread. With asyncio, it may be a coroutine function.
+        websocket_headers: Headers of the WebSocket upgrade, or a function that returns them at each connect.
+        jetstream_domain, jetstream_api_prefix: Defaults of `nc.jetstream()`.
         on_connected, on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck,
             on_slow_consumer, on_error: Functions, called as `jetspark.Event` says. With asyncio, they may be
             coroutine functions.
@@ -146,5 +170,35 @@ def connect(
         `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and other
         kinds of `jetspark.Error`.
     """
-    options = dict(locals())
-    return Connecting(options.pop("servers"), ConnectOptions(**options))
+    arguments = dict(locals())
+    if arguments.pop("context") is not None:
+        given = {name: value for name, value in arguments.items() if value is not _DEFAULTS[name]}
+        arguments = combined(given, load(context).connect_options())  # type: ignore[arg-type]
+    return Connecting(arguments.pop("servers", None) or _DEFAULT_URL, ConnectOptions(**arguments))
+
+
+_DEFAULTS: Final = {name: each.default for name, each in inspect.signature(connect).parameters.items()}
+
+
+def _with_environment(function: Callable[P, Connecting]) -> Callable[P, Connecting]:
+    def from_env(*args: P.args, **kwargs: P.kwargs) -> Connecting:
+        """`connect` with the variables of the `nats` CLI, where an argument is not given.
+
+        NATS_URL, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CA, NATS_CERT, NATS_KEY,
+        NATS_INBOX_PREFIX, NATS_SOCKS_PROXY, NATS_JS_DOMAIN and NATS_JS_API_PREFIX; NATS_CONTEXT names a
+        context, for what neither says. Credentials are taken as a whole from the first source that has any.
+        """
+        given: dict[str, Any] = dict(kwargs)
+        if args:
+            given["servers"] = args[0]
+        context = given.pop("context", None) or os.environ.get("NATS_CONTEXT")
+        sources = [given, environment_options()]
+        if context:
+            sources.append(load(context).connect_options())
+        return function(**combined(*sources))  # type: ignore[call-arg]
+
+    from_env.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return from_env
+
+
+from_env = _with_environment(connect)

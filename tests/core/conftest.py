@@ -29,17 +29,23 @@ def nats_server_options() -> dict[str, object]:
     return {"jetstream": False}
 
 
+@pytest.fixture(params=["tcp", "websocket"])
+def url(shared_server: Server, request: pytest.FixtureRequest) -> str:
+    """Where `nc` and `other` connect: every test that uses one of them runs through WebSocket, too."""
+    return str(shared_server.url if request.param == "tcp" else shared_server.websocket_url)
+
+
 @pytest.fixture
-async def nc(shared_server: Server) -> AsyncIterator[Connection]:
+async def nc(url: str) -> AsyncIterator[Connection]:
     """A connection to the server that all tests of a worker share."""
-    async with connect(shared_server.url) as connection:
+    async with connect(url) as connection:
         yield connection
 
 
 @pytest.fixture
-async def other(shared_server: Server) -> AsyncIterator[Connection]:
+async def other(url: str) -> AsyncIterator[Connection]:
     """Another connection to the same server."""
-    async with connect(shared_server.url) as connection:
+    async with connect(url) as connection:
         yield connection
 
 

@@ -67,6 +67,18 @@ def test_durations_may_be_whole_or_fractions(option: str) -> None:
         ("nkey_seed_file", 5),
         ("credentials_file", True),
         ("credentials", 5),
+        ("proxy", 5),
+        ("proxy", "host:1080"),
+        ("proxy", "ftp://host"),
+        ("proxy", "socks5://"),
+        ("proxy", "http://host/path"),
+        ("dialer", "host"),
+        ("websocket_headers", "Authorization: x"),
+        ("websocket_headers", {"Authorization": "x\r\nInjected: y"}),
+        ("websocket_headers", {"Bad Name": "x"}),
+        ("websocket_headers", {"Host": "x"}),
+        ("websocket_headers", {"Sec-WebSocket-Extensions": "permessage-deflate"}),
+        ("jetstream_domain", 5),
         ("reconnect_delay", 1.0),
         ("retry_on_failed_connect", "yes"),
         ("tls", "yes"),
@@ -103,6 +115,11 @@ def jwt() -> str:
         ({"credentials_file": "c", "user": "u"}, ["credentials_file", "user"]),
         ({"credentials": "c", "token": "t"}, ["credentials", "token"]),
         ({"user_jwt": jwt, "sign": sign, "token": "t"}, ["user_jwt", "token"]),
+        ({"proxy": "socks5://p", "dialer": print}, ["proxy", "dialer"]),
+        (
+            {"jetstream_domain": "d", "jetstream_api_prefix": "p"},
+            ["jetstream_domain", "jetstream_api_prefix"],
+        ),
         ({"password": "p"}, ["password", "user"]),
         ({"password": "p", "token": "t"}, ["password"]),
         ({"user_jwt": jwt}, ["user_jwt", "sign"]),
@@ -126,6 +143,9 @@ def test_refused_secrets_are_not_shown() -> None:
         {"password": "hunter2"},
         {"token": b"hunter2"},
         {"nkey_seed": b"hunter2"},
+        {"proxy": "socks4://me:hunter2@host"},
+        {"proxy": "socks5://me:hun/ter2hunter2@host"},
+        {"websocket_headers": {"X": "hunter2\n"}},
     ):
         with pytest.raises(UsageError) as caught:
             ConnectOptions(**options)  # type: ignore[arg-type]
@@ -147,8 +167,8 @@ def test_options_cannot_be_changed() -> None:
 
 def parameters() -> dict[str, inspect.Parameter]:
     found = dict(inspect.signature(connect).parameters)
-    assert next(iter(found)) == "servers"
-    del found["servers"]
+    assert list(found)[:2] == ["servers", "context"]
+    del found["servers"], found["context"]
     return found
 
 
@@ -174,7 +194,7 @@ def test_connect_documents_every_option_and_nothing_else() -> None:
         for line in re.findall(r"^    ([a-z][a-z_, \n]*?):(?: |$)", arguments, flags=re.MULTILINE)
         for name in re.split(r",\s*", line)
     ]
-    assert documented == ["servers", *parameters()]
+    assert documented == ["servers", "context", *parameters()]
 
 
 def test_connect_hands_every_option_on() -> None:

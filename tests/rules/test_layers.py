@@ -77,7 +77,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "jetspark.cli": (
         ("args", "ui"),
-        ("contexts",),
         ("settings",),
         ("command", "complete"),
         ("commands",),

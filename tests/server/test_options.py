@@ -93,7 +93,9 @@ def test_everything_exported_is_there() -> None:
 
 
 def render(options: Options) -> str:
-    return config.render(options, name="n", port=0, monitor_port=0, ports_dir="/p", store_dir="/s")
+    return config.render(
+        options, name="n", port=0, monitor_port=0, websocket_port=0, ports_dir="/p", store_dir="/s"
+    )
 
 
 def test_the_configuration_binds_loopback_and_lets_the_server_pick_the_port() -> None:

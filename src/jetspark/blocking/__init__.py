@@ -21,14 +21,14 @@ The map, in reading order; each file may import those above it (`context` also n
     pull_subscription   twin of jetstream/subscribe/pull
     advisories          twin of jetstream/advisories
     context             twin of jetstream/context
-    connection          twin of core/connection and client: `Connection`, `connect`
+    connection          twin of core/connection and client: `Connection`, `connect`, `from_env`
 
 tests/rules/test_parity.py compares every class with its twin.
 """
 
 from jetspark.blocking.advisories import Advisories
 from jetspark.blocking.atomic import AtomicBatch
-from jetspark.blocking.connection import Connection, connect
+from jetspark.blocking.connection import Connection, connect, from_env
 from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.iterate import Consuming, Messages
@@ -59,4 +59,5 @@ __all__ = [
     "Subscription",
     "ack_all",
     "connect",
+    "from_env",
 ]

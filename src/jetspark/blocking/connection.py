@@ -21,7 +21,7 @@ from jetspark.core.server_info import ServerInfo
 from jetspark.errors import Error
 from jetspark.wire.headers import HeadersLike
 
-__all__ = ["Connection", "connect"]
+__all__ = ["Connection", "connect", "from_env"]
 
 P = ParamSpec("P")
 
@@ -172,3 +172,4 @@ def _connects(function: Callable[P, aio.Connecting]) -> Callable[P, Connection]:
 
 
 connect = _connects(aio.connect)
+from_env = _connects(aio.from_env)

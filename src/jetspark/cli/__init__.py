@@ -2,7 +2,7 @@
 
 ui/          what a command prints: text, tables, JSON, errors and exit codes, progress; signals
 args/        how arguments are declared and parsed: option types, units, start positions, templates, stdin
-settings.py  the options of every command, merged with environment and context; contexts.py reads contexts
+settings.py  the options of every command, merged with environment and context
 complete.py  arguments that name a stream or a consumer, completed from the server
 command.py   `@command` registers a command and runs it; `Run` connects and prints for it
 commands/    one file or folder per command

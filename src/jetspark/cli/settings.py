@@ -13,13 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from jetspark.cli.args.parameters import expanded, option
+from jetspark.cli.args.parameters import option
 from jetspark.cli.args.table import Options, setting
 from jetspark.cli.args.units import duration
 from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.core.paths import expanded
 
 if TYPE_CHECKING:
-    from jetspark.cli.contexts import Context
+    from jetspark.core.contexts import Context
 
 __all__ = ["COMMON", "Settings"]
 
@@ -35,7 +36,7 @@ def _setting(kind: Any, *flags: str, panel: str = _CONNECTION, **more: Any) -> t
 
 
 def _context_names(incomplete: str) -> list[str]:
-    from jetspark.cli.contexts import names  # noqa: PLC0415 - not needed by `jetspark --help`
+    from jetspark.core.contexts import names  # noqa: PLC0415 - not needed by `jetspark --help`
 
     return [name for name in names() if name.startswith(incomplete)]
 
@@ -121,90 +122,65 @@ class Settings:
         return 5.0
 
     def chosen_context(self) -> tuple[str | None, Context]:
-        """The context in use and its name; an empty context if there is none."""
-        from jetspark.cli import contexts  # noqa: PLC0415 - not needed by `jetspark --help`
+        """The context in use and its name; an empty context if there is none. Raises `UsageError`."""
+        from jetspark.core import contexts  # noqa: PLC0415 - not needed by `jetspark --help`
 
         name = self.context or os.environ.get("NATS_CONTEXT") or contexts.selected()
         return name, contexts.load(name) if name else contexts.Context()
 
     def connect_options(self, ask_password: Callable[[str], str] | None) -> dict[str, Any]:
-        """The arguments of `jetspark.connect`, `servers` among them. Raises `Failure`.
+        """The arguments of `jetspark.connect`, `servers` among them. Raises `Failure` and `UsageError`.
 
         `ask_password` asks for the password of a user; None without a terminal.
         """
         _, context = self.chosen_context()
-        options: dict[str, Any] = {
-            "servers": self._servers(context),
-            "connect_timeout": self.seconds,
-            "request_timeout": self.seconds,
-            "tls_ca_file": _path(self.tlsca, "NATS_CA", context.ca),
-            "tls_cert_file": _path(self.tlscert, "NATS_CERT", context.cert),
-            "tls_key_file": _path(self.tlskey, "NATS_KEY", context.key),
-            "tls_handshake_first": self.tlsfirst or context.tls_first,
-            **self._credentials(context, ask_password),
-        }
-        if prefix := self.inbox_prefix or context.inbox_prefix:
-            options["inbox_prefix"] = prefix
-        return {name: value for name, value in options.items() if value is not None}
+        options = {"servers": "nats://127.0.0.1:4222", **self._combined(context)}
+        if "user" in options and "password" not in options:
+            options["password"] = self._password(options["user"], context, ask_password)
+        own = {"connect_timeout": self.seconds, "request_timeout": self.seconds}
+        return {name: value for name, value in options.items() if not name.startswith("jetstream_")} | own
 
     def jetstream_options(self) -> dict[str, Any]:
         """The arguments of `Connection.jetstream`."""
-        _, context = self.chosen_context()
+        options = self._combined(self.chosen_context()[1])
         return {
-            "domain": self.js_domain or os.environ.get("NATS_JS_DOMAIN") or context.jetstream_domain or None,
-            "api_prefix": self.js_api_prefix or context.jetstream_api_prefix or None,
+            "domain": options.get("jetstream_domain"),
+            "api_prefix": options.get("jetstream_api_prefix"),
             "timeout": self.seconds,
         }
 
-    def _servers(self, context: Context) -> str:
-        if self.server:
-            if "@" in self.server:
-                raise Failure(
-                    "--server contains credentials, which every user of this machine can read",
-                    "Put the URL into NATS_URL, or use --user, --creds or --context",
-                    Exit.USAGE,
-                )
-            return self.server
-        return os.environ.get("NATS_URL") or context.url or "nats://127.0.0.1:4222"
+    def _combined(self, context: Context) -> dict[str, Any]:
+        """The options of the flags, the environment and the context."""
+        from jetspark.core.environment import combined, environment_options  # noqa: PLC0415 - as above
 
-    def _credentials(self, context: Context, ask_password: Callable[[str], str] | None) -> dict[str, Any]:
-        """The credentials of the flags, else of the environment, else of the context."""
-        environment = os.environ
-        sources: tuple[dict[str, Any], ...] = (
-            {
-                "credentials_file": self.creds,
-                "nkey_seed_file": self.nkey,
-                "token": self.token_file and _secret(self.token_file, "--token-file"),
-                "user": self.user,
-                "password": self.password_file and _secret(self.password_file, "--password-file"),
-            },
-            {
-                "credentials_file": environment.get("NATS_CREDS"),
-                "nkey_seed_file": environment.get("NATS_NKEY"),
-                "token": environment.get("NATS_TOKEN"),
-                "user": environment.get("NATS_USER"),
-            },
-            {
-                "credentials_file": context.creds,
-                "nkey_seed_file": context.nkey,
-                "token": context.token,
-                "user": context.user,
-                "password": context.password,
-            },
-        )
-        for source in sources:
-            found = {name: value for name, value in source.items() if value}
-            if set(found) <= {"password"}:
-                if found and source is sources[0]:
-                    raise Failure("--password-file needs --user", code=Exit.USAGE)
-                continue
-            for name in ("credentials_file", "nkey_seed_file"):
-                if name in found:
-                    found[name] = expanded(found[name])
-            if "user" in found and "password" not in found:
-                found["password"] = self._password(found["user"], context, ask_password)
-            return found
-        return {}
+        return combined(self._flags(), environment_options(), context.connect_options())
+
+    def _flags(self) -> dict[str, Any]:
+        """The arguments of `jetspark.connect` that flags give."""
+        if self.server and "@" in self.server:
+            raise Failure(
+                "--server contains credentials, which every user of this machine can read",
+                "Put the URL into NATS_URL, or use --user, --creds or --context",
+                Exit.USAGE,
+            )
+        if self.password_file and not self.user:
+            raise Failure("--password-file needs --user", code=Exit.USAGE)
+        given: dict[str, Any] = {
+            "servers": self.server,
+            "credentials_file": self.creds and expanded(self.creds),
+            "nkey_seed_file": self.nkey and expanded(self.nkey),
+            "token": self.token_file and _secret(self.token_file, "--token-file"),
+            "user": self.user,
+            "password": self.password_file and _secret(self.password_file, "--password-file"),
+            "tls_ca_file": self.tlsca and expanded(self.tlsca),
+            "tls_cert_file": self.tlscert and expanded(self.tlscert),
+            "tls_key_file": self.tlskey and expanded(self.tlskey),
+            "tls_handshake_first": self.tlsfirst,
+            "inbox_prefix": self.inbox_prefix,
+            "jetstream_domain": self.js_domain,
+            "jetstream_api_prefix": self.js_api_prefix,
+        }
+        return {name: value for name, value in given.items() if value}
 
     def _password(self, user: str, context: Context, ask_password: Callable[[str], str] | None) -> str:
         if password := os.environ.get("NATS_PASSWORD"):
@@ -212,11 +188,6 @@ class Settings:
         if context.user == user and context.password:
             return context.password
         return ask_password(user) if ask_password is not None else ""
-
-
-def _path(flag: Path | None, variable: str, setting: str) -> Path | None:
-    text = str(flag) if flag else os.environ.get(variable) or setting
-    return expanded(text) if text else None
 
 
 def _secret(path: Path, flag: str) -> str:

@@ -16,11 +16,12 @@ from jetspark import errors
 from jetspark._version import __version__
 from jetspark.core.auth import auth_fields
 from jetspark.core.dial import dial
-from jetspark.core.options import ConnectOptions
+from jetspark.core.options import ConnectOptions, check_websocket_headers
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer
 from jetspark.core.tls import Encryption, tls_context, tls_hostname
 from jetspark.core.transport import Transport
+from jetspark.core.websocket import WebSocketTransport
 from jetspark.wire import ErrFrame, InfoFrame, OkFrame, PingFrame, PongFrame, encode
 
 __all__ = ["handshake", "server_error"]
@@ -39,7 +40,10 @@ async def handshake(
     transport: Transport | None = None
     try:
         async with asyncio.timeout_at(deadline):
+            encryption.check(server)
             transport = await _connect(await dial(server, options, deadline), server, options)
+            if isinstance(transport, WebSocketTransport):
+                await transport.upgrade(_host_header(server), server.path, _headers(options))
             return transport, await _greet(transport, server, options, encryption, deadline)
     except BaseException as error:
         if transport is not None:
@@ -51,10 +55,10 @@ async def handshake(
 
 
 async def _connect(sock: socket.socket, server: PoolServer, options: ConnectOptions) -> Transport:
-    first = options.tls_handshake_first
+    first = options.tls_handshake_first or (server.websocket and server.tls)
     try:
         _, transport = await asyncio.get_running_loop().create_connection(
-            Transport,
+            WebSocketTransport if server.websocket else Transport,
             sock=sock,
             ssl=tls_context(options) if first else None,
             server_hostname=tls_hostname(options, server) if first else None,
@@ -64,6 +68,17 @@ async def _connect(sock: socket.socket, server: PoolServer, options: ConnectOpti
         sock.close()
         raise
     return transport
+
+
+def _host_header(server: PoolServer) -> str:
+    host = f"[{server.host}]" if ":" in server.host else server.host.encode("idna").decode()
+    return host if server.port == (443 if server.tls else 80) else f"{host}:{server.port}"
+
+
+def _headers(options: ConnectOptions) -> list[tuple[str, str]]:
+    """The user's headers for the WebSocket upgrade, from a function at each connect."""
+    given = options.websocket_headers
+    return check_websocket_headers(given() if callable(given) else given or {})
 
 
 async def _greet(
@@ -81,8 +96,8 @@ async def _greet(
             "the server did not start with INFO", hint="Is this the port of a NATS server?"
         )
     info = ServerInfo.parse(frame.json)
-    if options.tls_handshake_first:
-        encryption.established = True
+    if options.tls_handshake_first or server.websocket:
+        encryption.established = encryption.established or options.tls_handshake_first or server.tls
     elif encryption.needed(server, info):
         remaining = deadline - asyncio.get_running_loop().time()
         await transport.start_tls(tls_context(options), tls_hostname(options, server), remaining)

@@ -8,24 +8,42 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 from jetspark.core.events import Event, Listener
+from jetspark.core.proxy import parse_proxy
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_subject, check_text
 
-__all__ = ["ConnectOptions", "Credentials", "Path", "Secret", "check_count"]
+__all__ = [
+    "WAYS_TO_AUTHENTICATE",
+    "ConnectOptions",
+    "Credentials",
+    "Dialer",
+    "Path",
+    "Secret",
+    "WebSocketHeaders",
+    "check_count",
+    "check_websocket_headers",
+]
 
 Secret: TypeAlias = str | Callable[[], str]
 Credentials: TypeAlias = str | bytes | Callable[[], str | bytes]
+#: Returns a connected socket for a host and a port.
+Dialer: TypeAlias = Callable[[str, int], socket.socket | Awaitable[socket.socket]]
+WebSocketHeaders: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
 Path: TypeAlias = str | os.PathLike[str]
 
 
 _PATHS: Final = ("nkey_seed_file", "credentials_file", "tls_ca_file", "tls_cert_file", "tls_key_file")
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_UPGRADE_HEADERS: Final = ("host", "connection", "upgrade", "content-length", "transfer-encoding")
 #: Options that exclude each other. A password belongs to `user`, and `sign` to `user_jwt`.
-_WAYS_TO_AUTHENTICATE: Final = (
+WAYS_TO_AUTHENTICATE: Final = (
     "user",
     "token",
     "nkey_seed",
@@ -36,7 +54,16 @@ _WAYS_TO_AUTHENTICATE: Final = (
 )
 #: The accepted types of options that are not at their default. `_check_number` checks the numbers.
 _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]] = (
-    ("text", lambda value: isinstance(value, str), ("name", "tls_hostname")),
+    (
+        "text",
+        lambda value: isinstance(value, str),
+        ("name", "tls_hostname", "proxy", "jetstream_domain", "jetstream_api_prefix"),
+    ),
+    (
+        "a mapping or a function",
+        lambda value: isinstance(value, Mapping) or callable(value),
+        ("websocket_headers",),
+    ),
     (
         "True or False",
         lambda value: isinstance(value, bool),
@@ -58,7 +85,11 @@ _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]]
         _PATHS,
     ),
     ("True, False or an SSLContext", lambda value: isinstance(value, bool | ssl.SSLContext), ("tls",)),
-    ("a function", callable, ("reconnect_delay", "user_jwt", "sign", *(f"on_{event}" for event in Event))),
+    (
+        "a function",
+        callable,
+        ("reconnect_delay", "dialer", "user_jwt", "sign", *(f"on_{event}" for event in Event)),
+    ),
 )
 
 
@@ -100,6 +131,13 @@ class ConnectOptions:
     tls_hostname: str | None = None
     tls_handshake_first: bool = False
 
+    proxy: str | None = dataclasses.field(default=None, repr=False)
+    dialer: Dialer | None = None
+    websocket_headers: WebSocketHeaders | None = dataclasses.field(default=None, repr=False)
+
+    jetstream_domain: str | None = None
+    jetstream_api_prefix: str | None = None
+
     on_connected: Listener | None = None
     on_disconnected: Listener | None = None
     on_reconnected: Listener | None = None
@@ -140,9 +178,10 @@ class ConnectOptions:
             raise UsageError("retry_on_failed_connect needs reconnects: max_reconnect_attempts must not be 0")
         self._check_credentials()
         self._check_tls()
+        self._check_way_in()
 
     def _check_credentials(self) -> None:
-        given = [option for option in _WAYS_TO_AUTHENTICATE if getattr(self, option) is not None]
+        given = [option for option in WAYS_TO_AUTHENTICATE if getattr(self, option) is not None]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)} exclude each other: use one way to authenticate")
         if self.password is not None and self.user is None:
@@ -161,10 +200,37 @@ class ConnectOptions:
         if self.tls_key_file is not None and self.tls_cert_file is None:
             raise UsageError("tls_key_file needs tls_cert_file")
 
+    def _check_way_in(self) -> None:
+        if self.proxy is not None:
+            parse_proxy(self.proxy)
+            if self.dialer is not None:
+                raise UsageError("proxy and dialer exclude each other: the dialer opens the whole way")
+        if isinstance(self.websocket_headers, Mapping):
+            check_websocket_headers(self.websocket_headers)
+        if self.jetstream_domain is not None and self.jetstream_api_prefix is not None:
+            raise UsageError("jetstream_domain and jetstream_api_prefix exclude each other")
+
     @property
     def wants_tls(self) -> bool:
         """Whether the user asked for TLS, so that a connection without it must fail."""
         return bool(self.tls or self.tls_ca_file or self.tls_cert_file or self.tls_handshake_first)
+
+
+def check_websocket_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The headers of a WebSocket upgrade. Raises `UsageError`, which shows names only."""
+    if not isinstance(headers, Mapping):
+        raise UsageError(f"websocket_headers must be a mapping, not {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not _HEADER_NAME.fullmatch(name):
+            raise UsageError(f"websocket_headers: {name!r} is not a header with text")
+        if name.lower() in _UPGRADE_HEADERS or name.lower().startswith("sec-websocket-"):
+            raise UsageError(f"websocket_headers: {name} belongs to the WebSocket upgrade itself")
+        if any(
+            ord(character) < 32 or ord(character) == 127
+            for character in check_text(value, "websocket_headers")
+        ):
+            raise UsageError(f"websocket_headers: {name} contains control characters")
+    return list(headers.items())
 
 
 def _check_number(option: str, value: float, *, above: int, whole: bool = False) -> None:

@@ -14,10 +14,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from jetspark.errors import UsageError
 
-__all__ = ["DEFAULT_URL", "PoolServer", "ServerPool", "parse_servers"]
+__all__ = ["DEFAULT_URL", "PoolServer", "ServerPool", "parse_servers", "shown_url", "split_url"]
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
-_DEFAULT_PORT = 4222
+#: The schemes, and the port of a URL without one.
+_PORTS = {"nats": 4222, "tls": 4222, "ws": 80, "wss": 443}
 #: Most servers that are discovered. Each that cannot be reached delays a reconnect.
 MAX_DISCOVERED = 256
 #: A scheme and a host, then a port.
@@ -33,6 +34,9 @@ class PoolServer:
     tls: bool = False
     user: str | None = dataclasses.field(default=None, repr=False)
     password: str | None = dataclasses.field(default=None, repr=False)
+    websocket: bool = False
+    #: Path and query of a WebSocket URL.
+    path: str = ""
     #: The name that its certificate must have: the one the user gave, also for discovered servers.
     tls_name: str = ""
     discovered: bool = False
@@ -54,11 +58,13 @@ class PoolServer:
     @property
     def url(self) -> str:
         """The URL without user info."""
+        if self.websocket:
+            return f"{'wss' if self.tls else 'ws'}://{self.address}{self.path}"
         return f"{'tls' if self.tls else 'nats'}://{self.address}"
 
 
 def parse_servers(servers: str | Iterable[str]) -> list[PoolServer]:
-    """Parse URLs: `nats://`, `tls://`, `host`, `host:port`; a list, or one string with commas.
+    """Parse URLs: `nats://`, `tls://`, `ws://`, `wss://`, `host:port`; a list, or one string with commas.
 
     Raises `UsageError` that shows the bad URL without its user info.
     """
@@ -76,30 +82,34 @@ def _parse_url(url: str) -> PoolServer:
     if not isinstance(url, str):
         raise UsageError(f"servers must be URLs, not {type(url).__name__}")
     url = url.strip()
-    wrong = UsageError(f"servers: {_shown(url)!r} is not a URL like {DEFAULT_URL}")
+    wrong = UsageError(f"servers: {shown_url(url)!r} is not a URL like {DEFAULT_URL}")
     if not url or any(ord(character) <= 32 for character in url):
         raise wrong
-    split = _split(url if "://" in url else f"nats://{url}")
+    split = split_url(url if "://" in url else f"nats://{url}")
     if split is None:
         raise wrong
     parts, host, port = split
-    if parts.scheme not in ("nats", "tls"):
+    if parts.scheme not in _PORTS:
         raise UsageError(
-            f"servers: {_shown(url)!r} has the scheme {parts.scheme!r}; nats and tls are supported"
+            f"servers: {shown_url(url)!r} has the scheme {parts.scheme!r}; use nats, tls, ws or wss"
         )
-    if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
+    websocket = parts.scheme in ("ws", "wss")
+    path = "" if parts.path == "/" else parts.path + (f"?{parts.query}" if parts.query else "")
+    if not host or port == 0 or parts.fragment or not path.isascii() or (path and not websocket):
         raise wrong
     return PoolServer(
         host=host,
-        port=port or _DEFAULT_PORT,
-        tls=parts.scheme == "tls",
+        port=port or _PORTS[parts.scheme],
+        tls=parts.scheme in ("tls", "wss"),
+        websocket=websocket,
+        path=path,
         user=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password is not None else None,
         tls_name=host,
     )
 
 
-def _split(url: str) -> tuple[SplitResult, str, int | None] | None:
+def split_url(url: str) -> tuple[SplitResult, str, int | None] | None:
     """The parts of a URL, its host and port; None if it is invalid: an error would quote a password."""
     with suppress(ValueError):
         parts = urlsplit(url)
@@ -109,7 +119,7 @@ def _split(url: str) -> tuple[SplitResult, str, int | None] | None:
     return None
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """The part of a URL that an error may show: no user info, and nothing that may be part of a password."""
     shown = url.rpartition("@")[2]
     found = _ADDRESS.match(shown)
@@ -209,7 +219,7 @@ class ServerPool:
             except UsageError:
                 continue
             server.discovered = True
-            server.tls = current.tls
+            server.tls, server.websocket, server.path = current.tls, current.websocket, current.path
             server.user, server.password = current.user, current.password
             server.tls_name = current.common_name or server.tls_name
             fresh[address] = server

@@ -31,6 +31,16 @@ class Encryption:
         """Whether a connection to `server` without TLS must fail."""
         return self.established or self._options.wants_tls or server.tls
 
+    def check(self, server: PoolServer) -> None:
+        """Raise `TLSError` if the URL of a WebSocket server contradicts what is required."""
+        if server.websocket and not server.tls and self.required(server):
+            reason = "the connection was encrypted before" if self.established else "TLS is required"
+            raise TLSError(
+                f"{reason}, and {server.url} is not encrypted", hint="Nothing was sent. Use a wss:// URL"
+            )
+        if server.websocket and server.tls and self._options.tls is False:
+            raise TLSError(f"tls=False, and {server.url} requires TLS")
+
     def needed(self, server: PoolServer, info: ServerInfo) -> bool:
         """Whether to upgrade after INFO. Raises `TLSError` when the two sides cannot agree."""
         required = self.required(server)

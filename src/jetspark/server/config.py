@@ -31,7 +31,14 @@ def quote(text: str | os.PathLike[str]) -> str:
 
 
 def render(
-    options: Options, *, name: str, port: int, monitor_port: int, ports_dir: str, store_dir: str
+    options: Options,
+    *,
+    name: str,
+    port: int,
+    monitor_port: int,
+    websocket_port: int,
+    ports_dir: str,
+    store_dir: str,
 ) -> str:
     """Return the whole file. With port 0 the server picks a port and writes it to `ports_dir`."""
     lines = [
@@ -42,6 +49,8 @@ def render(
     ]
     if options.monitor:
         lines.append(f"http: {quote(f'{HOST}:{monitor_port or -1}')}")
+    if options.websocket:
+        lines += ["websocket {", *_indent(_websocket(options, websocket_port)), "}"]
     if options.max_payload is not None:
         lines.append(f"max_payload: {options.max_payload}")
     lines += [f"{option}: true" for option in ("debug", "trace") if getattr(options, option)]
@@ -131,6 +140,17 @@ def _tls(tls: TLS) -> Iterator[str]:
     if tls.handshake_first:
         yield "handshake_first: true"
     yield "timeout: 5"  # the default of 2 seconds is short on a busy machine
+
+
+def _websocket(options: Options, port: int) -> Iterator[str]:
+    yield f"listen: {quote(f'{HOST}:{port or -1}')}"
+    if options.tls is None:
+        yield "no_tls: true"
+    else:
+        yield "tls {"
+        # A WebSocket begins with TLS in any case.
+        yield from _indent(line for line in _tls(options.tls) if not line.startswith("handshake_first"))
+        yield "}"
 
 
 def _cluster(member: Member) -> Iterator[str]:

@@ -113,6 +113,8 @@ class Options:
     """Bytes; `None`: the server's default (1 MiB)."""
     monitor: bool = False
     """Open a random HTTP monitoring port on loopback; see `Server.monitor_url`."""
+    websocket: bool = False
+    """Open a random WebSocket port on loopback, with `tls` if given; see `Server.websocket_url`."""
     debug: bool = False
     trace: bool = False
     config: str = field(default="", repr=False)
@@ -230,6 +232,7 @@ class OptionNames(TypedDict, total=False):
     tls: TLS | None
     max_payload: int | None
     monitor: bool
+    websocket: bool
     debug: bool
     trace: bool
     config: str

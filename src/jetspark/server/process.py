@@ -59,6 +59,7 @@ class Server:
         self._name = self._options.name or f"jetspark-{secrets.token_hex(4)}"
         self._port = self._options.port
         self._monitor_port = 0
+        self._websocket_port = 0
         self._files: ServerFiles | None = None  # from the first start to the next stop
         self._process: Guarded | None = None
         self._fresh = True  # whether the latest start made the files
@@ -89,6 +90,12 @@ class Server:
     def monitor_url(self) -> str | None:
         """The HTTP monitoring address; None without the option `monitor`."""
         return f"http://{HOST}:{self._monitor_port}" if self._options.monitor else None
+
+    @property
+    def websocket_url(self) -> str | None:
+        """Where clients connect through WebSocket; None without the option `websocket`."""
+        scheme = "ws" if self._options.tls is None else "wss"
+        return f"{scheme}://{HOST}:{self._websocket_port}" if self._options.websocket else None
 
     @property
     def pid(self) -> int | None:
@@ -181,6 +188,7 @@ class Server:
             # From now on the configuration names the port that the server picked.
             self._port = ports["nats"]
             self._monitor_port = ports.get("monitoring", 0)
+            self._websocket_port = ports.get("websocket", 0)
             info = self.info(deadline)
         except BaseException:
             self._give_up()
@@ -294,6 +302,7 @@ class Server:
             name=self._name,
             port=self._port,
             monitor_port=self._monitor_port,
+            websocket_port=self._websocket_port,
             ports_dir=files.ports,
             store_dir=self.store_dir or "",
         )

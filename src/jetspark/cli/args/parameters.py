@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -21,7 +19,6 @@ __all__ = [
     "comma_separated",
     "count_option",
     "duration_option",
-    "expanded",
     "limit_option",
     "metadata",
     "moment_option",
@@ -100,11 +97,6 @@ def choice_option(
 def comma_separated(values: list[str] | None) -> list[str]:
     """The values of an option that can be repeated, and can hold several values with commas."""
     return [part.strip() for value in values or () for part in value.split(",") if part.strip()]
-
-
-def expanded(path: str | Path) -> Path:
-    """A path with its variables and `~`. An unknown user stays as it is, other than by `Path.expanduser`."""
-    return Path(os.path.expanduser(os.path.expandvars(path)))
 
 
 def name_values(values: list[str] | None, separator: str, flag: str) -> dict[str, list[str]]:

@@ -20,7 +20,6 @@ from jetspark.cli.args.parameters import (
     Force,
     choice_option,
     comma_separated,
-    expanded,
     moment_option,
     option,
 )
@@ -29,6 +28,7 @@ from jetspark.cli.command import Run, command, single
 from jetspark.cli.commands.export.files import ExportFile, open_writer
 from jetspark.cli.complete import StreamName
 from jetspark.cli.ui.failure import Exit, Failure, require
+from jetspark.core.paths import expanded
 from jetspark.errors import DataLoss, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
