@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import ParamSpec, Self
 
 from jetspark import client as aio
 from jetspark.blocking.context import JetStream
-from jetspark.blocking.message import blocking_message
+from jetspark.blocking.message import Msg, blocking_message
 from jetspark.blocking.mirror import Twin, calls, mirrors, twin
 from jetspark.blocking.subscription import Callback, Subscription
 from jetspark.blocking.threads.bridge import Bridge
+from jetspark.blocking.threads.supply import iterate
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT, Statistics
 from jetspark.core.events import Event, Listener
 from jetspark.core.link import State
@@ -114,6 +115,31 @@ class Connection(Twin[aio.Connection]):
         return Subscription.open(self._bridge, subscription, callback)
 
     request = calls(aio.Connection.request, blocking_message)
+
+    def request_many(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+        max_msgs: int | None = None,
+        stall: float | None = None,
+        sentinel: Callable[[Msg], bool] | None = None,
+    ) -> Iterator[Msg]:
+        answers = self._inner.request_many(
+            subject,
+            data,
+            timeout=timeout,
+            headers=headers,
+            max_msgs=max_msgs,
+            stall=stall,
+            sentinel=None
+            if sentinel is None
+            else lambda answer: sentinel(blocking_message(self._bridge, answer)),
+        )
+        for answer in iterate(self._bridge.portal, answers):
+            yield blocking_message(self._bridge, answer)
 
     def new_inbox(self) -> str:
         return self._inner.new_inbox()

@@ -42,6 +42,7 @@ class JetStream(Twin[aio.JetStream]):
     # --- publishing
 
     publish = calls(aio.JetStream.publish)
+    increment = calls(aio.JetStream.increment)
     atomic_batch = makes(aio.JetStream.atomic_batch, AtomicBatch)
     publisher = makes(aio.JetStream.publisher, Publisher, in_loop=True)
 

@@ -4,7 +4,7 @@ In reading order:
 
 - `connection`: the connection as users see it. Uses everything below.
 - `subscription`, `message`, `events`: what users receive from it.
-- `request`: requests and their answers.
+- `request`, `request_many`: requests and their answers.
 - `link`: keeps a session connected: chooses servers, reconnects, gives up.
 - `handshake`, with `dial`, `auth` and `tls`: from a server's address to an accepted connection.
 - `contexts`, `environment`, `paths`: options of `connect` from the `nats` CLI's contexts and variables.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing
 from typing import Final, Self
 
 from jetspark import errors
@@ -19,6 +20,7 @@ from jetspark.core.message import Msg, as_bytes, too_large
 from jetspark.core.options import ConnectOptions, check_count
 from jetspark.core.outbox import TURN
 from jetspark.core.request import Accepts, Requests
+from jetspark.core.request_many import request_many
 from jetspark.core.server_info import ServerInfo
 from jetspark.core.servers import PoolServer, parse_servers
 from jetspark.core.session import Session
@@ -290,6 +292,38 @@ class Connection:
             self._publish(self.frame(subject, data, "", headers, inbox=inbox))
 
         return await self._inbox().ask(subject, publish, seconds)
+
+    async def request_many(
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float | None = None,
+        headers: HeadersLike | None = None,
+        max_msgs: int | None = None,
+        stall: float | None = None,
+        sentinel: Callable[[Msg], bool] | None = None,
+    ) -> AsyncIterator[Msg]:
+        """Publish a request and read the answers of many: `async for answer in nc.request_many(...)`.
+
+        Ends after `timeout` seconds (by default `request_timeout`), after `max_msgs` answers, when no answer
+        came for `stall` seconds after the last one, or at the first answer for which `sentinel` returns True,
+        which is left out. Having no answer is not an error; without a subscriber, `NoResponders` is raised.
+        """
+        self._raise_if_ending()
+        answers = request_many(
+            self,
+            subject,
+            data,
+            timeout=self.options.request_timeout if timeout is None else timeout,
+            headers=headers,
+            max_msgs=max_msgs,
+            stall=stall,
+            sentinel=sentinel,
+        )
+        async with aclosing(answers):
+            async for answer in answers:
+                yield answer
 
     async def request_block(
         self, subject: str, data: bytes, block: bytes, *, timeout: float, accepts: Accepts | None = None

@@ -14,6 +14,7 @@ from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.advisories import CAPTURED_SUBJECT, Advisories, advisory_subjects
 from jetspark.jetstream.api import API
 from jetspark.jetstream.consumer import Consumer, described
+from jetspark.jetstream.counters import increment
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
@@ -94,6 +95,12 @@ class JetStream:
         expected_last_subject_sequence_subject: str | None = None,
         expected_last_msg_id: str | None = None,
         ttl: float | Literal["never"] | None = None,
+        rollup: Literal["sub", "all"] | None = None,
+        schedule: datetime | str | None = None,
+        schedule_target: str | None = None,
+        schedule_ttl: float | Literal["never"] | None = None,
+        schedule_source: str | None = None,
+        schedule_time_zone: str | None = None,
         timeout: float | None = None,
         retry_for: float = 15.0,
     ) -> PubAck:
@@ -114,6 +121,15 @@ class JetStream:
             expected_last_subject_sequence_subject: Another subject for that, or a pattern. Server 2.11.
             expected_last_msg_id: Id that the last message of the stream must have.
             ttl: Seconds that the message lives, or "never". Needs `allow_msg_ttl`. Server 2.11.
+            rollup: Replace all earlier messages of the subject ("sub") or of the stream ("all"). Needs
+                `allow_rollup_hdrs`.
+            schedule: When the stream publishes it to `schedule_target`: a time with a zone, or "@every 5m",
+                "@hourly", or six fields of cron, seconds first. Needs `allow_msg_schedules`. Server 2.12 for
+                a time, 2.14 for the others.
+            schedule_target: Subject, of the same stream, of the scheduled messages.
+            schedule_ttl: The `ttl` of the scheduled messages.
+            schedule_source: Subject whose last message is published in place of this one. Server 2.14.
+            schedule_time_zone: Time zone of the fields of cron, such as "Europe/Berlin". Server 2.14.
             timeout: Seconds that one attempt may take; by default the `timeout` of the context.
             retry_for: Seconds during which it is published again.
 
@@ -134,6 +150,32 @@ class JetStream:
             expected_last_subject_sequence_subject=expected_last_subject_sequence_subject,
             expected_last_msg_id=expected_last_msg_id,
             ttl=ttl,
+            rollup=rollup,
+            schedule=schedule,
+            schedule_target=schedule_target,
+            schedule_ttl=schedule_ttl,
+            schedule_source=schedule_source,
+            schedule_time_zone=schedule_time_zone,
+        )
+
+    async def increment(
+        self,
+        subject: str,
+        by: int = 1,
+        *,
+        headers: HeadersLike | None = None,
+        msg_id: str | None = None,
+        timeout: float | None = None,
+        retry_for: float = 15.0,
+    ) -> int:
+        """Add `by`, which may be negative, to the counter of a subject, and return its new value.
+
+        The stream must have `allow_msg_counter`; server 2.12. The increment is repeated as a `publish` with a
+        `msg_id` is, and counts once: without an id it gets one of its own. `Stream.counter_value` reads a
+        counter. Raises what `publish` raises.
+        """
+        return await increment(
+            self._api, subject, by, headers=headers, msg_id=msg_id, timeout=timeout, retry_for=retry_for
         )
 
     def publisher(

@@ -13,6 +13,7 @@ from typing import Unpack
 
 from jetspark.core.options import check_count
 from jetspark.errors import UsageError
+from jetspark.jetstream import counters
 from jetspark.jetstream.api import API
 from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.manage import consumers, streams
@@ -114,6 +115,13 @@ class Stream:
         """
         request = MsgGetRequest(last_by_subj=subject, no_hdr=not headers)
         return await direct.get(self._api, self.config, request)
+
+    async def counter_value(self, subject: str) -> int:
+        """The value of the counter of a subject, in a stream with `allow_msg_counter`. Server 2.12.
+
+        Raises `MessageNotFound` if it was never incremented.
+        """
+        return await counters.value_of(self._api, self.config, subject)
 
     async def get_next_message(
         self, subject: str, *, sequence: int = 1, headers: bool = True

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import secrets
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, TypedDict
 
 from jetspark.core.headers import header_block
 from jetspark.errors import UsageError
 from jetspark.wire.headers import Headers, HeadersLike
-from jetspark.wire.subjects import check_filter, check_name
+from jetspark.wire.subjects import check_filter, check_name, check_subject
 
 __all__ = [
     "MSG_ID",
@@ -30,6 +31,8 @@ __all__ = [
 MSG_ID: Final = "Nats-Msg-Id"
 _BREAKS: Final = frozenset("\r\n\0")
 _LAST_MSG_ID: Final = "Nats-Expected-Last-Msg-Id"
+_SCHEDULE: Final = "Nats-Schedule"
+_SCHEDULE_TARGET: Final = "Nats-Schedule-Target"
 _SUBJECT_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 _SUBJECT_SEQUENCE_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
@@ -86,6 +89,22 @@ class Expectations(TypedDict, total=False):
     #: Seconds until the message expires, rounded up to whole ones, or "never" to outlive the stream's
     #: `max_age`. The stream must have `allow_msg_ttl`. Server 2.11.
     ttl: float | Literal["never"] | None
+    #: Replace all earlier messages: "sub" those of the subject, "all" those of the stream. The stream must
+    #: have `allow_rollup_hdrs`.
+    rollup: Literal["sub", "all"] | None
+    #: When the stream publishes the message to `schedule_target`: once, at a time with a zone, or again and
+    #: again: "@every 5m", "@hourly", or six fields of cron, seconds first. The message itself is the
+    #: schedule, and the last one of its subject counts. The stream must have `allow_msg_schedules`. Server
+    #: 2.12 for a time, 2.14 for the rest.
+    schedule: datetime | str | None
+    #: Subject, of the same stream, of the scheduled messages.
+    schedule_target: str | None
+    #: The `ttl` of the scheduled messages.
+    schedule_ttl: float | Literal["never"] | None
+    #: Subject whose last message is published in place of this one. Server 2.14.
+    schedule_source: str | None
+    #: Time zone of the fields of cron, such as "Europe/Berlin". Server 2.14.
+    schedule_time_zone: str | None
 
 
 def compose_headers(
@@ -122,6 +141,11 @@ def compose_headers(
         check_msg_id(MSG_ID, fields[MSG_ID][0])
     if _SUBJECT_SEQUENCE_SUBJECT in fields and _SUBJECT_SEQUENCE not in fields:
         raise UsageError("expected_last_subject_sequence_subject needs expected_last_subject_sequence")
+    if _SCHEDULE in fields:
+        if _SCHEDULE_TARGET not in fields:
+            raise UsageError("schedule needs schedule_target, the subject of the scheduled messages")
+    elif given_parts := [option for option in _OF_SCHEDULES if options.get(option) is not None]:
+        raise UsageError(f"{given_parts[0]} needs schedule")
     return fields
 
 
@@ -216,6 +240,30 @@ def _check_ttl(option: str, value: object) -> str:
     return str(math.ceil(value))
 
 
+def _check_rollup(option: str, value: object) -> str:
+    if value not in ("sub", "all"):
+        raise UsageError(f"{option} must be 'sub' or 'all', not {value!r}")
+    return str(value)
+
+
+def _check_schedule(option: str, value: object) -> str:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise UsageError(f"{option}: {value.isoformat()} has no time zone", hint="Use datetime.now(UTC)")
+        return f"@at {value.astimezone(UTC).isoformat().removesuffix('+00:00')}Z"
+    return _check_line(option, value)
+
+
+def _check_line(option: str, value: object) -> str:
+    if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
+        raise UsageError(f"{option} must be one line of text, not {value!r}")
+    return value
+
+
+def _check_subject(option: str, value: Any) -> str:
+    return check_subject(value, option).decode("utf-8", "surrogateescape")
+
+
 #: The header of each option, and the function that checks and encodes its value.
 _OPTIONS: Final = {
     "msg_id": (MSG_ID, check_msg_id),
@@ -225,6 +273,13 @@ _OPTIONS: Final = {
     "expected_last_subject_sequence_subject": (_SUBJECT_SEQUENCE_SUBJECT, _check_filter),
     "expected_last_msg_id": (_LAST_MSG_ID, check_msg_id),
     "ttl": ("Nats-TTL", _check_ttl),
+    "rollup": ("Nats-Rollup", _check_rollup),
+    "schedule": (_SCHEDULE, _check_schedule),
+    "schedule_target": (_SCHEDULE_TARGET, _check_subject),
+    "schedule_ttl": ("Nats-Schedule-TTL", _check_ttl),
+    "schedule_source": ("Nats-Schedule-Source", _check_subject),
+    "schedule_time_zone": ("Nats-Schedule-Time-Zone", _check_line),
 }
+_OF_SCHEDULES: Final = tuple(option for option in _OPTIONS if option.startswith("schedule_"))
 #: The server compares header names case-sensitively.
 _NAMES: Final = {name.lower(): name for name, _ in _OPTIONS.values()}

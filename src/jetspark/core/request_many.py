@@ -1,0 +1,63 @@
+"""A request with many answers (ADR-47): how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
+
+from jetspark.core.message import Msg
+from jetspark.core.options import check_count
+from jetspark.errors import NoResponders, Timeout, UsageError
+from jetspark.wire.headers import NO_RESPONDERS, HeadersLike
+
+if TYPE_CHECKING:
+    from jetspark.core.connection import Connection
+
+__all__ = ["request_many"]
+
+
+async def request_many(
+    connection: Connection,
+    subject: str,
+    data: bytes,
+    *,
+    timeout: float,
+    headers: HeadersLike | None,
+    max_msgs: int | None,
+    stall: float | None,
+    sentinel: Callable[[Msg], bool] | None,
+) -> AsyncGenerator[Msg, None]:
+    """The answers to a request, until one of the ends that `Connection.request_many` lists."""
+    if max_msgs is not None:
+        check_count("max_msgs", max_msgs)
+    if stall is not None and (not isinstance(stall, int | float) or isinstance(stall, bool) or not stall > 0):
+        raise UsageError(f"stall must be seconds greater than 0, not {stall!r}")
+    if sentinel is not None and not callable(sentinel):
+        raise UsageError(f"sentinel must be a function, not {type(sentinel).__name__}")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    inbox = connection.new_inbox()
+    subscription = await connection.subscribe(inbox, max_msgs=None if sentinel else max_msgs)
+    try:
+        await connection.publish(subject, data, reply=inbox, headers=headers)
+        wait = deadline - loop.time()
+        received = 0
+        while max_msgs is None or received < max_msgs:
+            try:
+                message = await subscription.next(max(wait, 0.001))
+            except Timeout:
+                return
+            if not message.data and message._frame.header.startswith(NO_RESPONDERS):
+                raise NoResponders(
+                    f"no responders on {subject!r}", hint="Is the service running, and in this account?"
+                )
+            if sentinel is not None and sentinel(message):
+                return
+            received += 1
+            yield message
+            wait = deadline - loop.time()
+            if stall is not None:
+                wait = min(wait, stall)
+    finally:
+        await subscription.unsubscribe()
