@@ -16,6 +16,7 @@ Without `headers` with `headers=False`. Spark accepts exactly these types: never
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate, chain
@@ -28,14 +29,20 @@ import pyarrow.compute as pc
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get
 from jetspark.jetstream.model.base import time_from_wire
-from jetspark.wire import arrow_columns, header_column
+from jetspark.wire import MsgFrame, arrow_columns, header_column
 from jetspark.wire.headers import Headers
 
 if TYPE_CHECKING:
     from jetspark.jetstream.read.ranges import Chunk
     from jetspark.wire.bulk import Columns
 
-__all__ = ["SCHEMA", "SCHEMA_WITHOUT_HEADERS", "record_batch", "with_headers_as_columns"]
+__all__ = [
+    "SCHEMA",
+    "SCHEMA_WITHOUT_HEADERS",
+    "record_batch",
+    "with_headers_as_columns",
+    "without_data",
+]
 
 _VALUES: Final = pa.list_(pa.field("element", pa.string()))
 _HEADERS: Final = pa.map_(pa.string(), _VALUES)
@@ -58,6 +65,9 @@ SCHEMA_WITHOUT_HEADERS: Final = SCHEMA.remove(SCHEMA.get_field_index("headers"))
 _BEGIN: Final = b"NATS/1.0\r\n"
 _END: Final = b"\r\n\r\n"
 _EMPTY: Final = b"NATS/1.0\r\n\r\n"
+
+#: The header with the size of a payload that was left out.
+_MSG_SIZE: Final = re.compile(rb"Nats-Msg-Size:\s*(\d{1,18})\r\n")
 
 #: Tokens of an acknowledgement subject without a domain; the stream sequence is the fourth from the end.
 _TOKENS_V1: Final = 9
@@ -90,6 +100,27 @@ def record_batch(chunk: Chunk, stream: str | Sequence[str], *, headers: bool = T
         [column for column in columns if column is not None],
         schema=SCHEMA if headers else SCHEMA_WITHOUT_HEADERS,
     )
+
+
+def without_data(chunk: Chunk, stream: str | Sequence[str], *, headers: bool = True) -> pa.RecordBatch:
+    """`record_batch` with a column `size`, the bytes of the payload, in place of `data`.
+
+    A consumer that delivers headers only puts the size into one of them, which is not of the message itself.
+    """
+    sizes: list[int] = []
+    frames: Chunk = []
+    for frame in chunk:
+        size = len(frame.data)
+        if not frame.data and (found := _MSG_SIZE.search(frame.header)):
+            size = int(found[1])
+            header = frame.header[: found.start()] + frame.header[found.end() :]
+            own = b"" if header == _EMPTY else header
+            frame = MsgFrame(frame.sid, frame.subject, frame.reply, own, b"")  # noqa: PLW2901
+        sizes.append(size)
+        frames.append(frame)
+    batch = record_batch(frames, stream, headers=headers)
+    at = batch.schema.get_field_index("data")
+    return batch.set_column(at, "size", pa.array(sizes, pa.int64()))
 
 
 def with_headers_as_columns(

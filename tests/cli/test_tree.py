@@ -26,6 +26,11 @@ COMMANDS: dict[str, list[str]] = {
     "stream purge": ["NOPE", "--force"],
     "stream edit": ["NOPE", "--max-age", "1h", "--force"],
     "stream rm": ["NOPE", "--force"],
+    "stream backup": ["NOPE", "nope"],
+    "stream restore": ["nope"],
+    "stream copy": ["NOPE", "NEW", "--subjects", "new"],
+    "stream subjects": ["NOPE"],
+    "stream gaps": ["NOPE"],
     "consumer add": ["NOPE", "c"],
     "consumer ls": ["NOPE"],
     "consumer info": ["NOPE", "c"],
@@ -33,6 +38,12 @@ COMMANDS: dict[str, list[str]] = {
     "consumer pause": ["NOPE", "c", "1m"],
     "consumer resume": ["NOPE", "c"],
     "consumer rm": ["NOPE", "c", "--force"],
+    "consumer edit": ["NOPE", "c", "--wait", "1m", "--force"],
+    "consumer reset": ["NOPE", "c", "--force"],
+    "consumer report": ["NOPE"],
+    "req": ["nope", "body", "--wait", "1s"],
+    "reply": ["nope", "--echo"],
+    "trace": ["nope"],
     "pub": ["nope", "body"],
     "sub": ["--stream", "NOPE", "--wait", "1s"],
     "dead-letters ls": ["NOPE", "c"],
@@ -54,21 +65,22 @@ COMMANDS: dict[str, list[str]] = {
     "pipeline try": ["nope.toml"],
     "demo": [],
     "server run": ["--port", "0"],
+    "server check": [],
     "doctor": [],
 }
 # These need no server, or look at it as a doctor does, or read a file first.
 ALONE = (
-    "server run",
-    "doctor",
-    "demo",
-    "pipeline check",
-    "pipeline explain",
-    "pipeline run",
-    "pipeline compact",
-    "pipeline try",
+    *("server run", "server check", "doctor", "demo", "stream restore"),
+    *("pipeline check", "pipeline explain", "pipeline run", "pipeline compact", "pipeline try"),
 )
+# These are of Core NATS, and ask JetStream nothing.
+CORE = ("req", "reply", "trace")
 # These create a stream, or are about none.
-WITHOUT_A_STREAM = ("stream add", "stream ls", "events", "bench pub", "bench fetch", "bench latency", *ALONE)
+WITHOUT_A_STREAM = (
+    *("stream add", "stream ls", "events", "bench pub", "bench fetch", "bench latency"),
+    *ALONE,
+    *CORE,
+)
 
 
 def every_command() -> dict[str, Any]:
@@ -132,7 +144,7 @@ def test_without_the_stream_every_command_says_so_on_one_line(cli: Cli, command:
     assert "not found (10059)" in line or "no stream stores" in line
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"pub", *ALONE}))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"pub", *ALONE, *CORE}))
 def test_without_permission_every_command_says_so_on_one_line(guest: Cli, command: str) -> None:
     line = guest.fails(*command.split(), *COMMANDS[command], code=5)
     assert "Permissions Violation" in line

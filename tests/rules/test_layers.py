@@ -52,7 +52,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("push",),
         ("ordered",),
         ("advisories", "read"),
-        ("counters", "dead_letters", "subscribe"),
+        ("backup", "counters", "dead_letters", "subscribe"),
         ("consumer",),
         ("stream",),
         ("context",),

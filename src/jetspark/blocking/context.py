@@ -52,6 +52,7 @@ class JetStream(Twin[aio.JetStream]):
     update_stream = calls(aio.JetStream.update_stream, Stream)
     create_or_update_stream = calls(aio.JetStream.create_or_update_stream, Stream)
     get_stream = calls(aio.JetStream.get_stream, Stream)
+    restore_stream = calls(aio.JetStream.restore_stream, Stream)
     delete_stream = calls(aio.JetStream.delete_stream)
     streams = iterates(aio.JetStream.streams)
     stream_names = iterates(aio.JetStream.stream_names)

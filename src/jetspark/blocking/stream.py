@@ -40,6 +40,7 @@ class Stream(Twin[aio.Stream]):
     get_message = calls(aio.Stream.get_message)
     get_last_message = calls(aio.Stream.get_last_message)
     counter_value = calls(aio.Stream.counter_value)
+    backup = calls(aio.Stream.backup)
     get_next_message = calls(aio.Stream.get_next_message)
     get_messages = iterates(aio.Stream.get_messages)
     get_last_messages = iterates(aio.Stream.get_last_messages)

@@ -35,10 +35,17 @@ class Entry(NamedTuple):
 
 
 TREE: Final = (
-    Entry("stream", "Manage streams: add, ls, info, get, purge, edit, rm.", "Manage"),
-    Entry("consumer", "Manage consumers: add, ls, info, next, pause, resume, rm.", "Manage"),
+    Entry(
+        "stream", "Manage streams: add, ls, info, get, purge, edit, rm, backup, restore and more.", "Manage"
+    ),
+    Entry(
+        "consumer", "Manage consumers: add, ls, info, next, edit, pause, resume, reset, report, rm.", "Manage"
+    ),
     Entry("pub", "Publish messages.", "Messages"),
     Entry("sub", "Read messages from a subject or a stream.", "Messages"),
+    Entry("req", "Send a request and print the answers.", "Messages"),
+    Entry("reply", "Answer requests, for tests.", "Messages"),
+    Entry("trace", "Show the way of a message through the servers.", "Messages"),
     Entry("dead-letters", "Messages that consumers gave up: ls, show, replay.", "Messages"),
     Entry("export", "Write a stream to a file, as JSON lines or Parquet.", "Messages"),
     Entry("ship", "Follow log files or stdin, and publish their lines.", "Logs"),
@@ -48,7 +55,7 @@ TREE: Final = (
     Entry("pipeline", "The Spark job for logs: check, try, explain, run.", "Logs"),
     Entry("demo", "Run the whole log pipeline for about a minute.", "Logs"),
     Entry("events", "Watch the advisories of JetStream.", "Operate"),
-    Entry("server", "Run a nats-server.", "Operate"),
+    Entry("server", "Run a nats-server, or check one for a monitoring system.", "Operate"),
     Entry("bench", "Benchmark a server: pub, fetch, latency.", "Operate"),
     Entry("doctor", "Check the server and this machine for problems.", "Operate"),
 )

@@ -56,7 +56,11 @@ async def _call_dialer(server: PoolServer, options: ConnectOptions) -> socket.so
 async def _open_tcp(host: str, port: int, deadline: float, *, shuffle: bool) -> socket.socket:
     """Connect to one of the addresses of a host, each of which gets its share of the time."""
     loop = asyncio.get_running_loop()
-    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        # An address needs no resolver, and so no thread.
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if shuffle:
         _random.shuffle(addresses)
     for left in range(len(addresses), 0, -1):

@@ -6,13 +6,15 @@ It manages streams and consumers, publishes, subscribes and reads. The methods d
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.advisories import CAPTURED_SUBJECT, Advisories, advisory_subjects
 from jetspark.jetstream.api import API
+from jetspark.jetstream.backup import restore
 from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.counters import increment
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
@@ -235,6 +237,24 @@ class JetStream:
     async def get_stream(self, name: str) -> Stream:
         """An existing stream. Raises `StreamNotFound`."""
         return Stream(self._api, await streams.info(self._api, name))
+
+    async def restore_stream(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        config: StreamConfig | None = None,
+        timeout: float = 60.0,
+        progress: Callable[[int], object] | None = None,
+    ) -> Stream:
+        """Create a stream again from a backup, which `Stream.backup` or the `nats` CLI wrote.
+
+        `config` replaces the configuration in the backup, for other replicas or another cluster; the name
+        must be the same. `progress` is called with the bytes so far.
+
+        Raises `UsageError` if the directory holds no backup, `StreamNameInUse` if the stream exists.
+        """
+        info = await restore(self._api, directory, config=config, timeout=timeout, progress=progress)
+        return Stream(self._api, info)
 
     async def delete_stream(self, name: str) -> None:
         """Delete a stream, its messages and its consumers. Raises `StreamNotFound`."""

@@ -6,7 +6,8 @@ the stream allows it (`read/direct.py`), else through the stream's leader.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from datetime import datetime
 from typing import Unpack
@@ -15,12 +16,13 @@ from jetspark.core.options import check_count
 from jetspark.errors import UsageError
 from jetspark.jetstream import counters
 from jetspark.jetstream.api import API
+from jetspark.jetstream.backup import backup
 from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
 from jetspark.jetstream.model.consumer import ConsumerConfig
-from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
+from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo, StreamState
 from jetspark.jetstream.model.requests import MsgDeleteRequest, MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
@@ -115,6 +117,33 @@ class Stream:
         """
         request = MsgGetRequest(last_by_subj=subject, no_hdr=not headers)
         return await direct.get(self._api, self.config, request)
+
+    async def backup(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        consumers: bool = True,
+        check: bool = False,
+        timeout: float = 60.0,
+        progress: Callable[[int], object] | None = None,
+    ) -> StreamState:
+        """Write a backup of the stream into a directory, which is created; returns what the stream held.
+
+        The directory is as the `nats` CLI writes it; `JetStream.restore_stream` reads it. `consumers=False`
+        leaves the consumers out, `check=True` lets the server check its store first. `progress` is called
+        with the bytes so far. Only streams in files can be backed up.
+
+        Raises `UsageError` if there is a backup already, `Timeout` when nothing comes for `timeout` seconds.
+        """
+        return await backup(
+            self._api,
+            self.name,
+            directory,
+            consumers=consumers,
+            check=check,
+            timeout=timeout,
+            progress=progress,
+        )
 
     async def counter_value(self, subject: str) -> int:
         """The value of the counter of a subject, in a stream with `allow_msg_counter`. Server 2.12.

@@ -16,8 +16,10 @@ from pyspark.core.files import SparkFiles
 
 from jetspark.blocking.threads.bridge import Bridge
 from jetspark.blocking.threads.supply import iterate
+from jetspark.core.contexts import load
+from jetspark.core.environment import combined
 from jetspark.core.options import ConnectOptions
-from jetspark.core.servers import parse_servers
+from jetspark.core.servers import PoolServer, parse_servers
 from jetspark.errors import ConnectionClosed, Timeout, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.spark.log import log_to_stderr
@@ -42,7 +44,7 @@ class ProcessConnection:
 
     def __init__(self, options: ConnectionOptions, retry_for: float) -> None:
         """Connect; the server may be away for `retry_for` seconds. Raises the last error then."""
-        self._bridge = Bridge(parse_servers(options.servers), _core_options(options))
+        self._bridge = Bridge(*_connect_arguments(options))
         connection = self._bridge.connection
         try:
             self.run(connection.wait_connected(retry_for))
@@ -76,21 +78,37 @@ def process_connection(options: ConnectionOptions, *, retry_for: float) -> Proce
         return connection
 
 
-def _core_options(options: ConnectionOptions) -> ConnectOptions:
-    return ConnectOptions(
+def _connect_arguments(options: ConnectionOptions) -> tuple[list[PoolServer], ConnectOptions]:
+    """The servers and the options of the connection: those of the query, then those of its context."""
+    given: dict[str, Any] = {
+        "servers": _unless_default(options, "servers"),
+        "inbox_prefix": _unless_default(options, "inbox_prefix"),
+        "credentials_file": _local_path(options.credentials_file),
+        "user": options.user,
+        "password": options.password or _reader("passwordFile", options.password_file),
+        "token": options.token or _reader("tokenFile", options.token_file),
+        "nkey_seed_file": _local_path(options.nkey_secret_file),
+        "tls_ca_file": _local_path(options.tls_ca_file),
+        "tls_cert_file": _local_path(options.tls_cert_file),
+        "tls_key_file": _local_path(options.tls_key_file),
+        "tls_hostname": options.tls_hostname,
+        "tls_handshake_first": options.tls_handshake_first,
+    }
+    arguments = {name: value for name, value in given.items() if value}
+    if options.context is not None:
+        arguments = combined(arguments, load(options.context).connect_options())
+    servers = parse_servers(arguments.pop("servers", options.servers))
+    return servers, ConnectOptions(
         name=f"jetspark, Spark process {os.getpid()}",
         connect_timeout=_CONNECT_TIMEOUT,
         retry_on_failed_connect=True,
-        inbox_prefix=options.inbox_prefix,
-        credentials_file=_local_path(options.credentials_file),
-        user=options.user,
-        password=options.password or _reader("passwordFile", options.password_file),
-        token=options.token or _reader("tokenFile", options.token_file),
-        nkey_seed_file=_local_path(options.nkey_secret_file),
-        tls_ca_file=_local_path(options.tls_ca_file),
-        tls_cert_file=_local_path(options.tls_cert_file),
-        tls_key_file=_local_path(options.tls_key_file),
+        **arguments,
     )
+
+
+def _unless_default(options: ConnectionOptions, field: str) -> Any:
+    value = getattr(options, field)
+    return None if value == getattr(ConnectionOptions, field) else value
 
 
 def _reader(option: str, path: str | None) -> Callable[[], str] | None:

@@ -23,9 +23,18 @@ from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
 from jetspark.jetstream.publish.headers import check_msg_id
+from jetspark.jetstream.retry import OUTAGE
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
-__all__ = ["ConnectionOptions", "PositionOption", "SourceOptions", "Use", "parse_options", "stream_matches"]
+__all__ = [
+    "ConnectionOptions",
+    "PositionOption",
+    "SourceOptions",
+    "TimeOption",
+    "Use",
+    "parse_options",
+    "stream_matches",
+]
 
 
 class Use(enum.Flag):
@@ -43,6 +52,8 @@ _API_NAMES: Final = {Use.BATCH: "read", Use.STREAM: "readStream", Use.WRITE: "wr
 
 #: `earliest`, `latest`, or sequences by stream.
 PositionOption: TypeAlias = str | tuple[tuple[str, int], ...]
+#: One time, or times by stream.
+TimeOption: TypeAlias = datetime | tuple[tuple[str, datetime], ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +74,10 @@ class ConnectionOptions:
     domain: str | None = None
     api_prefix: str | None = None
     inbox_prefix: str = "_INBOX"
+    tls_hostname: str | None = None
+    tls_handshake_first: bool = False
+    #: A context of the `nats` CLI, on the machine that connects, for what the other options do not say.
+    context: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,14 +89,18 @@ class SourceOptions:
     subjects: tuple[str, ...] = ()
     starting_position: PositionOption | None = None
     ending_position: PositionOption | None = None
-    starting_timestamp: datetime | None = None
-    ending_timestamp: datetime | None = None
+    starting_timestamp: TimeOption | None = None
+    ending_timestamp: TimeOption | None = None
     max_messages_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
+    min_messages_per_trigger: int | None = None
+    max_trigger_delay: float = 900.0
     min_partitions: int | None = None
     max_messages_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = True
+    include_data: bool = True
+    retry_seconds: float = OUTAGE
     #: Columns and the headers that they show.
     header_columns: tuple[tuple[str, str], ...] = ()
     progress_consumer: str | None = None
@@ -113,6 +132,17 @@ def _text(text: str) -> str:
     if not text.strip():
         raise ValueError("non-empty text")
     return text.strip()
+
+
+def _host(text: str) -> str:
+    host = text.strip()
+    try:
+        valid = bool(host.encode("idna")) and not any(ord(character) <= 32 for character in host)
+    except UnicodeError:
+        valid = False
+    if not valid:
+        raise ValueError("a host name")
+    return host
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -188,6 +218,18 @@ def _time(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
+def _times(text: str) -> TimeOption:
+    if not text.lstrip().startswith("{"):
+        return _time(text)
+    try:
+        times = json.loads(text)
+    except (ValueError, RecursionError):
+        times = None
+    if not isinstance(times, dict) or not times or not all(isinstance(time, str) for time in times.values()):
+        raise ValueError('an ISO 8601 time, or times by stream: {"ORDERS": "2026-01-31T12:00:00Z"}')
+    return tuple(sorted((check_name(stream, "stream"), _time(time)) for stream, time in times.items()))
+
+
 def _position(text: str) -> PositionOption:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
@@ -233,6 +275,15 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _duration(text: str) -> float:
+    """Seconds, or a number with a unit, as Spark writes it: 90, 30s, 5m, 1h, 500ms."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", text.strip().lower())
+    seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError("a duration, such as 30s, 5m or 1h")
+    return seconds
+
+
 def _id_prefix(text: str) -> str:
     return check_msg_id("a prefix", text.strip())
 
@@ -261,18 +312,25 @@ _TABLE: Final = (
     _Option("domain", "domain", _name, of_connection=True),
     _Option("apiPrefix", "api_prefix", _subject, of_connection=True),
     _Option("inboxPrefix", "inbox_prefix", _subject, of_connection=True),
+    _Option("tlsHostname", "tls_hostname", _host, of_connection=True),
+    _Option("tlsHandshakeFirst", "tls_handshake_first", _flag, of_connection=True),
+    _Option("context", "context", _text, of_connection=True),
+    _Option("retrySeconds", "retry_seconds", _duration),
     _Option("stream", "stream", _streams),
     _Option("subjects", "subjects", _subjects, Use.READ),
     _Option("startingPosition", "starting_position", _position, Use.READ),
     _Option("endingPosition", "ending_position", _position, Use.BATCH),
-    _Option("startingTimestamp", "starting_timestamp", _time, Use.READ),
-    _Option("endingTimestamp", "ending_timestamp", _time, Use.BATCH),
+    _Option("startingTimestamp", "starting_timestamp", _times, Use.READ),
+    _Option("endingTimestamp", "ending_timestamp", _times, Use.BATCH),
     _Option("maxMessagesPerTrigger", "max_messages_per_trigger", _count, Use.STREAM),
     _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _count, Use.STREAM),
+    _Option("minMessagesPerTrigger", "min_messages_per_trigger", _count, Use.STREAM),
+    _Option("maxTriggerDelay", "max_trigger_delay", _duration, Use.STREAM),
     _Option("minPartitions", "min_partitions", _count, Use.READ),
     _Option("maxMessagesPerPartition", "max_messages_per_partition", _count, Use.READ),
     _Option("failOnDataLoss", "fail_on_data_loss", _flag, Use.READ),
     _Option("includeHeaders", "include_headers", _flag, Use.READ),
+    _Option("includeData", "include_data", _flag, Use.READ),
     _Option("headerColumns", "header_columns", _header_columns, Use.READ),
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
     _Option("subject", "subject", _subject, Use.WRITE),
@@ -283,6 +341,7 @@ _TABLE: Final = (
     _Option("msgIdPrefix", "msg_id_prefix", _id_prefix, Use.WRITE),
     _Option("minDuplicateWindow", "min_duplicate_window", _seconds, Use.WRITE),
 )
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
 #: Options of `writeStream` itself, which Spark passes on.
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
@@ -349,7 +408,7 @@ def _check_connection(connection: ConnectionOptions) -> None:
         raise UsageError("domain and apiPrefix exclude each other: choose one")
 
 
-_NOT_CORE: Final = ("servers", "domain", "api_prefix")
+_NOT_CORE: Final = ("servers", "domain", "api_prefix", "context")
 
 
 def _check_bounds(options: SourceOptions) -> None:
@@ -357,14 +416,24 @@ def _check_bounds(options: SourceOptions) -> None:
         position = getattr(options, f"{bound}_position")
         if position is not None and getattr(options, f"{bound}_timestamp") is not None:
             raise UsageError(f"{bound}Position and {bound}Timestamp exclude each other: choose one")
-        if isinstance(position, tuple) and options.stream:
-            unknown = [name for name, _ in position if not stream_matches(name, options.stream)]
-            if unknown:
-                raise UsageError(
-                    f"option {bound}Position names {', '.join(unknown)}, which option stream does not include"
-                )
+        for kind in ("position", "timestamp"):
+            by_stream = getattr(options, f"{bound}_{kind}")
+            if isinstance(by_stream, tuple) and options.stream:
+                unknown = [name for name, _ in by_stream if not stream_matches(name, options.stream)]
+                if unknown:
+                    raise UsageError(
+                        f"option {bound}{kind.capitalize()} names {', '.join(unknown)}, "
+                        "which option stream does not include"
+                    )
+    if not options.include_data and "size" in (column.lower() for column, _ in options.header_columns):
+        raise UsageError("headerColumns names the column size, which includeData false adds")
+    least, most = options.min_messages_per_trigger, options.max_messages_per_trigger
+    if least and most and least > most:
+        raise UsageError(f"minMessagesPerTrigger {least} is more than maxMessagesPerTrigger {most}")
+    if "maxTriggerDelay" in options.given and least is None:
+        raise UsageError("maxTriggerDelay needs minMessagesPerTrigger")
     start, end = options.starting_timestamp, options.ending_timestamp
-    if start and end and start > end:
+    if isinstance(start, datetime) and isinstance(end, datetime) and start > end:
         raise UsageError(f"startingTimestamp {start.isoformat()} is after endingTimestamp {end.isoformat()}")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest_asyncio
 
 import jetspark
 from jetspark import APIError, ConsumerConfig, DataLoss, StreamConfig, StreamNotFound, Timeout, UsageError
-from jetspark.arrow import record_batch
+from jetspark.arrow import record_batch, without_data
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read import ranges
@@ -68,6 +68,32 @@ async def range_of(stream: Stream, first_seq: int = 1, next_seq: int | None = No
     info = await stream.info()
     end = info.state.last_seq + 1 if next_seq is None else next_seq
     return StreamRange(stream=stream.name, created=info.created, first_seq=first_seq, next_seq=end)
+
+
+async def test_without_payloads_the_same_rows_come_with_their_sizes(js: JetStream) -> None:
+    """By single gets, by a consumer, and by direct gets: with the headers of the messages alone."""
+    for retention in ("limits", "workqueue"):
+        stream = await make(js, 0, retention=retention, allow_direct=True)
+        for number in range(40):
+            headers = {"n": str(number)} if number % 2 else None
+            await js.publish(f"orders.{number}", bytes(number), headers=headers)
+        for first_seq, next_seq in ((1, 4), (1, 41)):
+            wanted = await range_of(stream, first_seq, next_seq)
+            chunks = [chunk async for chunk in read_range(js.api, wanted, headers_only=True)]
+            batch = without_data(list(chain.from_iterable(chunks)), "ORDERS")
+            whole = [chunk async for chunk in read_range(js.api, wanted)]
+            expected = record_batch(list(chain.from_iterable(whole)), "ORDERS")
+            assert batch.column("size").to_pylist() == [len(data.as_py()) for data in expected["data"]]
+            assert batch.drop_columns(["size"]) == expected.drop_columns(["data"])
+        await stream.delete()
+
+
+async def test_an_outage_may_be_shorter(js: JetStream) -> None:
+    wanted = StreamRange(stream="NONE", created=datetime.now(UTC), first_seq=1, next_seq=100)
+    await js.connection.close()
+    with pytest.raises(jetspark.Error):
+        async for _ in read_range(js.api, wanted, outage=0.01):
+            pass
 
 
 def sequences(chunk: Chunk) -> list[int]:

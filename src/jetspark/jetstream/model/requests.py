@@ -30,6 +30,8 @@ __all__ = [
     "PurgeResponse",
     "ResetRequest",
     "ResetResponse",
+    "RestoreRequest",
+    "SnapshotRequest",
     "StepdownRequest",
     "StoredMsg",
     "StreamInfoRequest",
@@ -164,6 +166,28 @@ class StreamListRequest(Model, frozen=True, kw_only=True):
     subject: str | None = None
     #: First of the page.
     offset: UInt = 0
+
+
+class SnapshotRequest(Model, frozen=True, kw_only=True):
+    """Asks for a backup of a stream."""
+
+    _always_sent: ClassVar[frozenset[str]] = frozenset({"no_consumers", "jsck"})
+
+    #: Where the parts of the archive go.
+    deliver_subject: str
+    #: Leave the consumers out.
+    no_consumers: bool = False
+    #: Bytes of a part.
+    chunk_size: UInt = 0
+    #: Check the store first.
+    jsck: bool = False
+
+
+class RestoreRequest(Model, frozen=True, kw_only=True):
+    """Asks to restore a stream, with the configuration and state of its backup as the server wrote them."""
+
+    config: dict[str, Any]
+    state: dict[str, Any]
 
 
 class PurgeRequest(Model, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ the connection busy by itself.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ from jetspark.jetstream.read.ranges import (
     raise_loss,
     read_range,
 )
+from jetspark.jetstream.retry import OUTAGE
 from jetspark.wire import total_size
 
 __all__ = ["Part", "read_ranges"]
@@ -39,7 +41,13 @@ _BYTES: Final = 8 * 1024 * 1024
 
 
 async def read_ranges(
-    api: API, ranges: Iterable[StreamRange], *, subjects: Sequence[str] = (), on_loss: OnLoss = raise_loss
+    api: API,
+    ranges: Iterable[StreamRange],
+    *,
+    subjects: Sequence[str] = (),
+    on_loss: OnLoss = raise_loss,
+    outage: float = OUTAGE,
+    headers_only: bool = False,
 ) -> AsyncGenerator[list[Part], None]:
     """The messages of ranges, each read as by `read_range`: in the given order, some ten thousand at a time.
 
@@ -47,7 +55,10 @@ async def read_ranges(
     """
     parts: list[Part] = []
     count = size = 0
-    async with aclosing(_Reader(api, ranges, subjects, on_loss).parts()) as arriving:
+    read = functools.partial(
+        read_range, api, subjects=subjects, on_loss=on_loss, outage=outage, headers_only=headers_only
+    )
+    async with aclosing(_Reader(ranges, read).parts()) as arriving:
         async for part in arriving:
             parts.append(part)
             count += len(part[1])
@@ -63,12 +74,10 @@ class _Reader:
     """Keeps as many ranges in flight as the limits allow, and returns them in order."""
 
     def __init__(
-        self, api: API, ranges: Iterable[StreamRange], subjects: Sequence[str], on_loss: OnLoss
+        self, ranges: Iterable[StreamRange], read: Callable[[StreamRange], AsyncGenerator[Chunk, None]]
     ) -> None:
-        self._api = api
         self._waiting = deque(ranges)
-        self._subjects = subjects
-        self._on_loss = on_loss
+        self._read = read
         self._running: deque[_Reading] = deque()
         # Average bytes of a message in the range where they are largest; the first range, read alone, tells.
         self._weight: float | None = None
@@ -78,8 +87,7 @@ class _Reader:
             while self._waiting or self._running:
                 while self._waiting and self._fits(self._waiting[0]):
                     wanted = self._waiting.popleft()
-                    chunks = read_range(self._api, wanted, subjects=self._subjects, on_loss=self._on_loss)
-                    self._running.append(_Reading(wanted, chunks))
+                    self._running.append(_Reading(wanted, self._read(wanted)))
                 reading = self._running[0]
                 chunk = await reading.next()
                 if chunk is None:

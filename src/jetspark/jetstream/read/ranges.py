@@ -17,6 +17,7 @@ same name are never returned.
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import re
 from bisect import bisect_left
@@ -73,6 +74,8 @@ _MAX_BYTES: Final = 8 * 1024 * 1024
 _MIN_BYTES: Final = 32 * 1024
 #: Bytes of a message beyond those that the stream counts: the reply subject.
 _OVERHEAD: Final = 96
+#: The estimate for a message without its payload.
+_HEADERS_ONLY: Final = 256
 #: Seconds without a message after which the leader is asked whether anything is left.
 _SILENCE: Final = 1.0
 #: Seconds without use after which the server deletes a consumer that the reader could not delete.
@@ -107,8 +110,8 @@ def reads_direct(config: StreamConfig) -> bool:
     return True
 
 
-async def stream_info(api: API, name: str, *, reaching: int = 0) -> StreamInfo:
-    """The stream, with retries until a server answers. Raises `StreamNotFound`.
+async def stream_info(api: API, name: str, *, reaching: int = 0, outage: float = OUTAGE) -> StreamInfo:
+    """The stream, with retries until a server answers, for `outage` seconds. Raises `StreamNotFound`.
 
     A server that just started may not know a stream yet, and a new leader may not have caught up. Neither is
     believed at once when the stream should reach the sequence `reaching`.
@@ -118,7 +121,7 @@ async def stream_info(api: API, name: str, *, reaching: int = 0) -> StreamInfo:
     while True:
         late = loop.time() >= deadline
         try:
-            info = await retry(lambda: streams.info(api, name))
+            info = await retry(lambda: streams.info(api, name), outage)
         except StreamNotFound:
             if late:
                 raise
@@ -134,22 +137,40 @@ def raise_loss(loss: DataLoss) -> None:
 
 
 def read_range(
-    api: API, wanted: StreamRange, *, subjects: Sequence[str] = (), on_loss: OnLoss = raise_loss
+    api: API,
+    wanted: StreamRange,
+    *,
+    subjects: Sequence[str] = (),
+    on_loss: OnLoss = raise_loss,
+    outage: float = OUTAGE,
+    headers_only: bool = False,
 ) -> AsyncGenerator[Chunk, None]:
     """The messages of a range that match one of `subjects`, in order, some ten thousand at a time.
 
     `next_seq` must not be beyond the end of the stream: messages that are not stored yet are not awaited.
-    `on_loss` is called with each loss; by default it raises it. Raises `UsageError` and `ConnectionClosed`,
-    and transient errors after `OUTAGE` seconds.
+    `on_loss` is called with each loss; by default it raises it. With `headers_only` the server leaves the
+    payloads out where it can, and puts their sizes into the header `Nats-Msg-Size`. Raises `UsageError` and
+    `ConnectionClosed`, and transient errors after `outage` seconds.
     """
-    return _RangeReader(api, wanted, subjects, on_loss).chunks()
+    return _RangeReader(api, wanted, subjects, on_loss, outage=outage, headers_only=headers_only).chunks()
 
 
 class _RangeReader:
     """Reads one range."""
 
-    def __init__(self, api: API, wanted: StreamRange, subjects: Sequence[str], on_loss: OnLoss) -> None:
+    def __init__(
+        self,
+        api: API,
+        wanted: StreamRange,
+        subjects: Sequence[str],
+        on_loss: OnLoss,
+        *,
+        outage: float,
+        headers_only: bool,
+    ) -> None:
         self._api = api
+        self._outage = outage
+        self._headers_only = headers_only
         self._wanted = wanted
         self._subjects = list(subjects)
         self._on_loss = on_loss
@@ -202,7 +223,8 @@ class _RangeReader:
 
         async def get(seq: int) -> MsgFrame:
             request = MsgGetRequest(seq=seq)
-            answer = await retry(lambda: self._api.call(endpoints.MSG_GET, request, stream=stream))
+            call = functools.partial(self._api.call, endpoints.MSG_GET, request, stream=stream)
+            answer = await retry(call, self._outage)
             return _delivered(stream, parse_stored(answer))
 
         sequences = range(self._wanted.first_seq, self._wanted.next_seq)
@@ -231,11 +253,14 @@ class _RangeReader:
             filter_subjects=self._subjects,
             opt_start_seq=wanted.first_seq,
             inactive_threshold=_INACTIVE_THRESHOLD,
+            headers_only=self._headers_only,
         )
         buffer = pull_buffer(consumer, {"max_bytes": self._max_bytes, "expires": 30.0}, None)
         weight = info.state.bytes / max(info.state.messages, 1) + _OVERHEAD
+        if self._headers_only:
+            weight = min(weight, _HEADERS_ONLY)
         buffer.narrow(self._room(len(wanted), weight))
-        await retry(buffer.start)
+        await retry(buffer.start, self._outage)
         try:
             begun = consumer.cached_info
             last = wanted.first_seq - 1
@@ -262,7 +287,7 @@ class _RangeReader:
                 if await self._is_last(last):
                     return
                 idle = False
-                if loop.time() - progress > OUTAGE:
+                if loop.time() - progress > self._outage:
                     raise self._stuck(last)
         finally:
             await buffer.stop()
@@ -277,7 +302,7 @@ class _RangeReader:
         one = subjects[0] if len(subjects) == 1 else None
         matches = _matcher(subjects) if len(subjects) > 1 else None
         last = wanted.first_seq - 1
-        backoff = Backoff(OUTAGE)
+        backoff = Backoff(self._outage)
         while True:
             before = last
             request = MsgGetRequest(seq=last + 1, next_by_subj=one or ">", batch=wanted.next_seq - 1 - last)
@@ -305,7 +330,7 @@ class _RangeReader:
 
     def _stuck(self, last: int) -> Timeout:
         return Timeout(
-            f"stream {self._wanted.stream} has messages behind {last}, none came for {OUTAGE:g} s",
+            f"stream {self._wanted.stream} has messages behind {last}, none came for {self._outage:g} s",
             hint="Check the cluster: a server that was asked may lag behind the leader",
         )
 
@@ -320,7 +345,9 @@ class _RangeReader:
         """The stream, if it is still the same; None after a loss that `on_loss` accepted."""
         wanted = self._wanted
         try:
-            info = await stream_info(self._api, wanted.stream, reaching=wanted.next_seq - 1)
+            info = await stream_info(
+                self._api, wanted.stream, reaching=wanted.next_seq - 1, outage=self._outage
+            )
         except StreamNotFound:
             cause = DELETED
         else:

@@ -13,7 +13,6 @@ from jetspark.errors import DataLoss
 from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
 from jetspark.jetstream.read.packed import Part, read_ranges
 from jetspark.jetstream.read.ranges import Chunk, StreamRange
-from jetspark.jetstream.retry import OUTAGE
 from jetspark.spark.connections import process_connection
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
@@ -60,17 +59,26 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
         else:
             report_loss(lost, options)
 
-    connection = process_connection(options.connection, retry_for=OUTAGE)
+    connection = process_connection(options.connection, retry_for=options.retry_seconds)
     # Slow to import, and planning does not need it.
-    from jetspark.arrow import record_batch, with_headers_as_columns  # noqa: PLC0415
+    from jetspark.arrow import record_batch, with_headers_as_columns, without_data  # noqa: PLC0415
+
+    rows = record_batch if options.include_data else without_data
 
     columns = dict(options.header_columns)
-    arriving = read_ranges(connection.js.api, partition.ranges, subjects=options.subjects, on_loss=on_loss)
+    arriving = read_ranges(
+        connection.js.api,
+        partition.ranges,
+        subjects=options.subjects,
+        on_loss=on_loss,
+        outage=options.retry_seconds,
+        headers_only=not options.include_data,
+    )
     for parts in connection.iterate(arriving):
         # A batch has messages of consumers, or of direct gets: their metadata is in different places.
         for _, group in groupby(parts, key=lambda part: bool(part[1][0].reply)):
             streams, chunk = _joined(list(group))
-            batch = record_batch(chunk, streams, headers=options.include_headers)
+            batch = rows(chunk, streams, headers=options.include_headers)
             yield with_headers_as_columns(batch, chunk, columns) if columns else batch
 
 

@@ -7,6 +7,8 @@ the first batch after a start, when there is nothing to remember, takes everythi
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ try:
         ReadLimit,
         ReadMaxBytes,
         ReadMaxRows,
+        ReadMinRows,
         SupportsTriggerAvailableNow,
     )
 except ImportError:  # Before Spark 4.2, which uses none of them.
@@ -50,6 +53,8 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._initial: Offset | None = None
         # The end of the last planned batch, for versions of Spark that do not pass it.
         self._reached: Offset | None = None
+        # When the last batch was planned, by the monotonic clock.
+        self._last_batch = -math.inf
 
     # --- on the driver
 
@@ -66,16 +71,34 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             before = Offset.from_json(start)
             if isinstance(limit, ReadAllAvailable):
                 limits = Limits()
+                self._last_batch = -math.inf
         elif self._reached is not None:
             before = self._reached
         else:
             before, limits = self._begin(), Limits()
-        self._reached = self._connection.run(self._tracker.advance(before, limits))
-        return self._reached.to_json()
+        after = self._connection.run(self._tracker.advance(before, limits))
+        if self._too_few(before, after):
+            after = before
+        self._reached = after
+        return after.to_json()
+
+    def _too_few(self, before: Offset, after: Offset) -> bool:
+        """Whether the batch is put off until it has more messages. The first one is not."""
+        least, now = self._options.min_messages_per_trigger, time.monotonic()
+        if least is None or self._tracker.stopping:
+            return False
+        waited = now - self._last_batch
+        if sum(map(len, ranges_between(before, after))) < least and waited < self._options.max_trigger_delay:
+            return True
+        if after != before:
+            self._last_batch = now
+        return False
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options. Spark passes it to `latestOffset`, unless the trigger reads all."""
         options = self._options
+        if options.min_messages_per_trigger is not None:
+            return ReadMinRows(options.min_messages_per_trigger)
         if options.max_messages_per_trigger is not None:
             return ReadMaxRows(options.max_messages_per_trigger)
         if options.max_bytes_per_trigger is not None:

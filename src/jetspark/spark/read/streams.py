@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from jetspark.errors import UsageError
@@ -12,7 +11,7 @@ from jetspark.jetstream.model.info import StreamInfo, StreamState
 from jetspark.jetstream.read.listing import concurrently, stream_infos, stream_names
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import reads_direct, stream_info
-from jetspark.spark.options import PositionOption, SourceOptions, stream_matches
+from jetspark.spark.options import PositionOption, SourceOptions, TimeOption, stream_matches
 
 __all__ = ["ending_sequences", "find_streams", "first_seq_of", "next_seq_of", "starting_sequences"]
 
@@ -76,16 +75,17 @@ class _Bound(NamedTuple):
 
     option: str
     position: PositionOption
-    time: datetime | None
+    time: TimeOption | None
 
     async def sequences(
         self, js: JetStream, streams: Mapping[str, StreamInfo], default: str
     ) -> dict[str, int]:
-        time = self.time
-        if time is None:
-            return {name: self._sequence(info, default) for name, info in streams.items()}
+        times = dict(self.time) if isinstance(self.time, tuple) else dict.fromkeys(streams, self.time)
 
         async def first(info: StreamInfo) -> int:
+            time = times.get(info.config.name)
+            if time is None:
+                return self._sequence(info, default)
             return await first_at(js.api, info.config.name, info.state, time)
 
         return dict(zip(streams, await concurrently(first, streams.values()), strict=True))

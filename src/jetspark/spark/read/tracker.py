@@ -50,6 +50,11 @@ class Tracker:
         streams = await find_streams(self._js, self._options.stream, missing_ok=True)
         self._ends = _ends(streams)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop_here` was called."""
+        return self._ends is not None
+
     async def latest(self, known: Offset) -> Offset:
         """The end of the streams: as `advance` just saw it, if it did."""
         streams, self._for_latest = self._for_latest, None

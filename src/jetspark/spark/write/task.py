@@ -19,7 +19,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.atomic import MAX_MESSAGES
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
-from jetspark.jetstream.retry import OUTAGE, retry
+from jetspark.jetstream.retry import retry
 from jetspark.spark.connections import ProcessConnection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.write.rows import Columns, RowEncoder
@@ -67,7 +67,8 @@ class _TaskWriter:
         self._connection = connection
         self._encoder = encoder
         self._targets = TargetStreams(connection.js, options)
-        self._bulk = connection.run(_bulk(connection.js, options.max_pending))
+        self._retry_seconds = options.retry_seconds
+        self._bulk = connection.run(_bulk(connection.js, options))
         self._atomic = options.publish_mode == "atomic"
         self._dead_letters = options.dead_letter_subject
 
@@ -125,7 +126,7 @@ class _TaskWriter:
     async def _commit(self, piece: list[Outgoing]) -> None:
         """Publish rows as one atomic batch. It is stored as a whole or not at all, so a retry is safe."""
         try:
-            await retry(lambda: self._try(piece))
+            await retry(lambda: self._try(piece), self._retry_seconds)
         except BatchPublishError as error:
             if error.err_code != _DUPLICATE_IN_BATCH:
                 raise
@@ -133,14 +134,14 @@ class _TaskWriter:
             await self._bulk.send(piece)
 
     async def _try(self, piece: list[Outgoing]) -> PubAck:
-        batch = self._connection.js.atomic_batch(retry_for=OUTAGE)
+        batch = self._connection.js.atomic_batch(retry_for=self._retry_seconds)
         for message in piece:
             batch.add_block(message.subject, message.data, message.block)
         return await batch.commit()
 
 
-async def _bulk(js: JetStream, max_pending: int) -> BulkPublisher:
-    return BulkPublisher(js.api, max_pending, max_bytes=_MAX_BYTES, timeout=OUTAGE)
+async def _bulk(js: JetStream, options: SourceOptions) -> BulkPublisher:
+    return BulkPublisher(js.api, options.max_pending, max_bytes=_MAX_BYTES, timeout=options.retry_seconds)
 
 
 async def _abandon(bulk: BulkPublisher) -> None:

@@ -20,7 +20,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
-from jetspark.jetstream.retry import OUTAGE
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.log import log_to_stderr, logger
 from jetspark.spark.options import SourceOptions
@@ -99,7 +98,7 @@ def _check(options: SourceOptions, schema: StructType) -> None:
 
 def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskResult:
     partition = _context().partitionId()
-    connection = process_connection(options.connection, retry_for=OUTAGE)
+    connection = process_connection(options.connection, retry_for=options.retry_seconds)
     encoder = RowEncoder(
         subject=options.subject,
         stream=options.stream[0] if options.stream else None,

@@ -1,5 +1,6 @@
-"""`jetspark consumer`: command.py has the commands, options.py the table of their configuration flags."""
+"""`jetspark consumer`: the commands in command.py and change.py, their flags in options.py."""
 
+from jetspark.cli.commands.consumer import change
 from jetspark.cli.commands.consumer.command import app
 
-__all__ = ["app"]
+__all__ = ["app", "change"]

@@ -56,7 +56,7 @@ async def add(
         config["name" if ephemeral else "durable_name"] = consumer
     async with run.jetstream() as js:
         info = (await js.create_consumer(stream, ConsumerConfig(**config))).cached_info
-    _show_info(run.out, info, f"Consumer {stream} > {info.name} was created")
+    show_info(run.out, info, f"Consumer {stream} > {info.name} was created")
 
 
 def _ask_for_missing(
@@ -147,7 +147,7 @@ async def info(run: Run, stream: StreamName, consumer: ConsumerName) -> None:
     """Show the configuration and progress of a consumer."""
     async with run.jetstream() as js:
         found = await js.consumer_info(stream, consumer)
-    _show_info(run.out, found, f"Consumer {stream} > {consumer}")
+    show_info(run.out, found, f"Consumer {stream} > {consumer}")
 
 
 @command(
@@ -262,7 +262,7 @@ def _until(text: str) -> datetime:
         raise Failure(f"{text!r} is neither a duration, like 10m, nor a time", code=Exit.USAGE) from None
 
 
-def _show_info(out: Output, info: ConsumerInfo, heading: str) -> None:
+def show_info(out: Output, info: ConsumerInfo, heading: str) -> None:
     if out.json:
         out.value(to_json(info))
         return

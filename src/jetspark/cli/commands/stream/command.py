@@ -61,7 +61,7 @@ async def add(
     name = _ask_for_missing(run.out, stream, given, defaults)
     async with run.jetstream() as js:
         info = (await js.create_stream(StreamConfig(name=name, **fields(given)))).cached_info
-    _show_info(
+    show_info(
         run.out, info, f"Stream {name} was created" if info.did_create else f"Stream {name} already exists"
     )
 
@@ -145,7 +145,7 @@ async def info(
     """Show the configuration and state of a stream."""
     async with run.jetstream() as js:
         found = await (await js.get_stream(stream)).info(subjects_filter=subjects)
-    _show_info(run.out, found, f"Stream {stream}")
+    show_info(run.out, found, f"Stream {stream}")
     if found.state.subjects and not run.out.json:
         run.out.text()
         rows = sorted(found.state.subjects.items(), key=lambda item: -item[1])
@@ -248,7 +248,7 @@ async def edit(run: Run, stream: StreamName, given: dict[str, Any], force: Force
                 run.out.note(f"{name}: {to_json(getattr(before, name))} -> {to_json(getattr(after, name))}")
             run.out.confirm(f"Change stream {stream}?", force=force)
         changed = (await js.update_stream(after)).cached_info
-    _show_info(
+    show_info(
         run.out, changed, f"Stream {stream} was changed" if different else f"Stream {stream} is unchanged"
     )
 
@@ -264,7 +264,7 @@ async def rm(run: Run, stream: StreamName, force: Force = False) -> None:
     run.out.result({"stream": stream, "deleted": True}, f"Deleted stream {stream}")
 
 
-def _show_info(out: Output, info: StreamInfo, heading: str) -> None:
+def show_info(out: Output, info: StreamInfo, heading: str) -> None:
     if out.json:
         out.value(to_json(info))
         return

@@ -1,0 +1,70 @@
+"""`jetspark reply`: a service that answers requests, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from jetspark.cli.args.parameters import name_values, option
+from jetspark.cli.args.template import Template
+from jetspark.cli.command import Run, command, single
+from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.cli.ui.json import received_json
+from jetspark.cli.ui.messages import show_received
+from jetspark.core.message import Msg
+
+app = single()
+
+
+@command(
+    app,
+    "reply",
+    examples="""
+    jetspark reply service.time '{{Time}}'
+    jetspark reply echo --echo --queue workers
+    jetspark reply service.price '42' --count 1
+    """,
+)
+async def reply(
+    run: Run,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Subject to answer on.")],
+    body: Annotated[
+        str | None,
+        typer.Argument(metavar="BODY", help="The answer; a template as of `pub`.", show_default=False),
+    ] = None,
+    *,
+    echo: Annotated[bool, typer.Option("--echo", help="Answer with the request.")] = False,
+    headers: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME:VALUE", help="Repeatable header.")
+    ] = None,
+    queue: Annotated[
+        str, option("--queue", metavar="NAME", help="Queue group that shares the requests.")
+    ] = "",
+    number: Annotated[
+        int | None, option("--count", metavar="NUMBER", min=1, help="Stop after so many requests.")
+    ] = None,
+) -> None:
+    """Answer requests, until Ctrl-C or --count."""
+    if (body is None) != echo:
+        raise Failure("give either an answer or --echo", code=Exit.USAGE)
+    answer = Template(body or "")
+    fields = name_values(headers, ":", "--header") or None
+    async with run.jetstream() as js:
+        nc = js.connection
+        requests = await nc.subscribe(subject, queue=queue, max_msgs=number)
+        await nc.flush()
+        run.out.note(f"Answering on {subject}")
+        index = 0
+        async for request in requests:
+            index += 1
+            run.out.record(received_json(request)) if run.out.json else show_received(run.out, request, index)
+            if request.reply:
+                await _answer(request, request.data if echo else answer.render(index).encode(), fields)
+        await nc.flush()
+        await asyncio.sleep(0)
+
+
+async def _answer(request: Msg, data: bytes, headers: dict[str, list[str]] | None) -> None:
+    await request.respond(data, headers=headers)

@@ -1,0 +1,185 @@
+"""`jetspark server check`: one line and an exit code, as monitoring systems want them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+
+import typer
+
+from jetspark.cli.args.parameters import duration_option, option
+from jetspark.cli.args.units import show_duration
+from jetspark.cli.command import Run, command
+from jetspark.cli.complete import consumer_option, stream_option
+from jetspark.cli.ui.failure import Exit, Failure, describe
+from jetspark.errors import Error
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.info import AccountInfo
+
+__all__ = ["register"]
+
+
+class Level(enum.IntEnum):
+    """The exit codes that monitoring systems expect."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+
+
+class _Finding(NamedTuple):
+    level: Level
+    text: str
+
+
+class _Limits(NamedTuple):
+    """The values from which on a finding is a warning, and critical."""
+
+    warning: float
+    critical: float
+
+    def level(self, value: float) -> Level:
+        if value >= self.critical:
+            return Level.CRITICAL
+        return Level.WARNING if value >= self.warning else Level.OK
+
+
+class _Report:
+    """Findings, and values for graphs."""
+
+    def __init__(self) -> None:
+        self.findings: list[_Finding] = []
+        self.values: dict[str, float] = {}
+
+    def measure(self, name: str, value: float, limits: _Limits, show: Callable[[float], str]) -> None:
+        self.values[name] = value
+        self.findings.append(_Finding(limits.level(value), f"{name} {show(value)}"))
+
+    def add(self, level: Level, text: str) -> None:
+        self.findings.append(_Finding(level, text))
+
+    @property
+    def level(self) -> Level:
+        return max((finding.level for finding in self.findings), default=Level.OK)
+
+    def line(self) -> str:
+        """The findings of the highest level, and the values in the format of plug-ins of Nagios."""
+        worst = [finding.text for finding in self.findings if finding.level is self.level]
+        values = " ".join(f"{name.replace(' ', '_')}={value:g}" for name, value in self.values.items())
+        return f"{self.level.name}: {', '.join(worst) or 'fine'}{f' | {values}' if values else ''}"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `jetspark server`."""
+
+    @command(
+        app,
+        "check",
+        examples="""
+        jetspark server check
+        jetspark server check --stream ORDERS --stale 10m --min-messages 1
+        jetspark server check --stream ORDERS --consumer billing --pending-critical 10000
+        """,
+    )
+    async def check(
+        run: Run,
+        *,
+        rtt_warn: Annotated[
+            float | None, duration_option("--rtt-warn", help="Round trip of a warning (100ms).")
+        ] = None,
+        rtt_critical: Annotated[
+            float | None, duration_option("--rtt-critical", help="Round trip that is critical (500ms).")
+        ] = None,
+        usage_warn: Annotated[
+            int, typer.Option("--usage-warn", metavar="PERCENT", help="Used limits of a warning.")
+        ] = 75,
+        usage_critical: Annotated[
+            int, typer.Option("--usage-critical", metavar="PERCENT", help="Used limits that are critical.")
+        ] = 90,
+        stream: Annotated[str | None, stream_option("Check this stream, too.")] = None,
+        min_messages: Annotated[
+            int | None, option("--min-messages", metavar="NUMBER", help="Fewer messages are critical.")
+        ] = None,
+        stale: Annotated[
+            float | None, duration_option("--stale", help="A last message older than this is critical.")
+        ] = None,
+        consumer: Annotated[str | None, consumer_option("Check this consumer of the stream, too.")] = None,
+        pending_warn: Annotated[
+            int | None, option("--pending-warn", metavar="NUMBER", help="Unprocessed messages of a warning.")
+        ] = None,
+        pending_critical: Annotated[
+            int | None,
+            option("--pending-critical", metavar="NUMBER", help="Unprocessed messages that are critical."),
+        ] = None,
+    ) -> None:
+        """Check a server, the limits of the account, a stream and a consumer, for a monitoring system.
+
+        Prints one line. The exit code is 0 for OK, 1 for a warning, 2 for critical, an unreachable server
+        included.
+        """
+        if consumer is not None and stream is None:
+            raise Failure("--consumer needs --stream", code=Exit.USAGE)
+        report = _Report()
+        infinite = float("inf")
+        try:
+            async with run.jetstream() as js:
+                rtt = _Limits(rtt_warn or 0.1, rtt_critical or 0.5)
+                report.measure("rtt", await js.connection.rtt(), rtt, show_duration)
+                _check_account(report, await js.account_info(), _Limits(usage_warn, usage_critical))
+                if stream is not None:
+                    await _check_stream(report, js, stream, min_messages, stale)
+                if stream is not None and consumer is not None:
+                    pending = _Limits(
+                        infinite if pending_warn is None else pending_warn,
+                        infinite if pending_critical is None else pending_critical,
+                    )
+                    await _check_consumer(report, js, stream, consumer, pending)
+        except (Failure, Error) as error:
+            report.add(Level.CRITICAL, describe(error)[0])
+        if run.out.json:
+            findings = [{"level": each.level.name, "text": each.text} for each in report.findings]
+            run.out.value({"status": report.level.name, "findings": findings, "values": report.values})
+        else:
+            run.out.text(report.line())
+        raise typer.Exit(int(report.level))
+
+
+def _check_account(report: _Report, account: AccountInfo, limits: _Limits) -> None:
+    pairs = (
+        ("storage", account.storage, account.limits.max_storage),
+        ("memory", account.memory, account.limits.max_memory),
+        ("streams", account.streams, account.limits.max_streams),
+        ("consumers", account.consumers, account.limits.max_consumers),
+    )
+    for name, used, most in pairs:
+        if most and most > 0:
+            report.measure(f"{name} used", 100 * used / most, limits, lambda value: f"{value:.0f} %")
+
+
+async def _check_stream(
+    report: _Report, js: JetStream, stream: str, min_messages: int | None, stale: float | None
+) -> None:
+    info = await (await js.get_stream(stream)).info()
+    state = info.state
+    too_few = min_messages is not None and state.messages < min_messages
+    report.values["messages"] = state.messages
+    report.add(Level.CRITICAL if too_few else Level.OK, f"{state.messages} messages")
+    if stale is not None:
+        age = (datetime.now(UTC) - state.last_ts).total_seconds() if state.last_ts else float("inf")
+        shown = show_duration(age) if state.last_ts else "never"
+        report.add(Level.CRITICAL if age > stale else Level.OK, f"last message {shown} ago")
+    for peer in info.cluster.replicas if info.cluster else ():
+        if peer.offline or not peer.current:
+            report.add(Level.CRITICAL, f"replica {peer.name} {'offline' if peer.offline else 'behind'}")
+
+
+async def _check_consumer(
+    report: _Report, js: JetStream, stream: str, consumer: str, pending: _Limits
+) -> None:
+    info = await js.consumer_info(stream, consumer)
+    report.measure("unprocessed", info.num_pending, pending, lambda value: f"{value:.0f}")
+    report.values["ack pending"] = info.num_ack_pending
+    if info.paused:
+        report.add(Level.WARNING, f"consumer {consumer} is paused")

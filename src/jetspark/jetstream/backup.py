@@ -1,0 +1,180 @@
+"""Backup and restore of a stream: a directory with `backup.json` and `stream.tar.s2`, as of the `nats` CLI.
+
+The server makes the archive and reads it; jetspark only keeps its bytes. The files are written under other
+names first, and `backup.json` last: a directory with it holds a whole backup. Only the owner may read them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from jetspark.core.message import Msg
+from jetspark.errors import Error, JetStreamError, Timeout, UsageError
+from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.model.base import decode_object
+from jetspark.jetstream.model.info import StreamInfo, StreamState, api_error
+from jetspark.jetstream.model.requests import RestoreRequest, SnapshotRequest
+from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.publish.headers import check_seconds
+
+if TYPE_CHECKING:
+    from jetspark.jetstream.api import API
+
+__all__ = ["Progress", "backup", "backup_config", "backup_size", "restore"]
+
+Progress = Callable[[int], object]
+
+_DESCRIPTION: Final = "backup.json"
+_ARCHIVE: Final = "stream.tar.s2"
+#: Bytes of a message with a part of the archive; less if the server accepts less.
+_CHUNK: Final = 128 * 1024
+
+
+async def backup(
+    api: API,
+    stream: str,
+    directory: str | os.PathLike[str],
+    *,
+    consumers: bool,
+    check: bool,
+    timeout: float,
+    progress: Progress | None,
+) -> StreamState:
+    """Write a backup of a stream into a directory; returns what the stream held."""
+    check_seconds("timeout", timeout)
+    target = Path(directory)
+    if (target / _DESCRIPTION).exists():
+        raise UsageError(f"{target} already holds a backup", hint="Give another directory")
+    connection = api.connection
+    async with await connection.subscribe(connection.new_inbox()) as parts:
+        request = SnapshotRequest(
+            deliver_subject=parts.subject,
+            no_consumers=not consumers,
+            chunk_size=min(_CHUNK, connection.max_payload),
+            jsck=check,
+        )
+        answer = await api.call(endpoints.STREAM_SNAPSHOT, request, stream=stream, timeout=timeout)
+        await asyncio.to_thread(target.mkdir, mode=0o700, parents=True, exist_ok=True)
+        partial = target / f"{_ARCHIVE}.partial"
+        with _create(partial) as file:
+            received = 0
+            while part := await _next(parts.next, timeout, stream):
+                await asyncio.to_thread(file.write, part.data)
+                received += len(part.data)
+                if progress is not None:
+                    progress(received)
+                if part.reply:
+                    await part.respond()
+            await asyncio.to_thread(_sync, file)
+    description = {"config": answer.get("config"), "state": answer.get("state")}
+    await asyncio.to_thread(os.replace, partial, target / _ARCHIVE)
+    with _create(target / f"{_DESCRIPTION}.partial") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(description)))
+        _sync(file)
+    os.replace(target / f"{_DESCRIPTION}.partial", target / _DESCRIPTION)
+    return StreamState.from_wire(answer.get("state") or {})
+
+
+async def restore(
+    api: API,
+    directory: str | os.PathLike[str],
+    *,
+    config: StreamConfig | None,
+    timeout: float,
+    progress: Progress | None,
+) -> StreamInfo:
+    """Create the stream of a backup again. Raises `UsageError` if the directory holds no backup."""
+    check_seconds("timeout", timeout)
+    source = Path(directory)
+    description = _read(source / _DESCRIPTION)
+    if config is not None:
+        StreamConfig.check_type(config, "config")
+        description["config"] = config.to_wire()
+    name = description["config"].get("name")
+    connection = api.connection
+    with _open(source / _ARCHIVE) as archive:
+        request = RestoreRequest(config=description["config"], state=description["state"])
+        answer = await api.call(endpoints.STREAM_RESTORE, request, stream=name, timeout=timeout)
+        target = answer.get("deliver_subject")
+        if not isinstance(target, str):
+            raise JetStreamError(f"the server did not say where to send the backup of stream {name}")
+        size = min(_CHUNK, connection.max_payload)
+        sent = 0
+        while part := await asyncio.to_thread(archive.read, size):
+            _raise_if_refused((await connection.request(target, part, timeout=timeout)).data, name)
+            sent += len(part)
+            if progress is not None:
+                progress(sent)
+        final = (await connection.request(target, b"", timeout=timeout)).data
+    return StreamInfo.from_wire(_raise_if_refused(final, name))
+
+
+def backup_config(directory: str | os.PathLike[str]) -> StreamConfig:
+    """The configuration in a backup. Raises `UsageError`."""
+    return StreamConfig.from_wire(_read(Path(directory) / _DESCRIPTION)["config"])
+
+
+def backup_size(directory: str | os.PathLike[str]) -> int:
+    """The bytes of the archive of a backup. Raises `UsageError`."""
+    with _open(Path(directory) / _ARCHIVE) as archive:
+        return os.fstat(archive.fileno()).st_size
+
+
+async def _next(take: Callable[[float], Any], timeout: float, stream: str) -> Msg | None:
+    """The next part of the archive; None at its end."""
+    try:
+        part: Msg = await take(timeout)
+    except Timeout as error:
+        raise Timeout(f"the backup of stream {stream} stopped: nothing came for {timeout:g} s") from error
+    if part.data:
+        return part
+    status = part._frame.header[9:12]
+    if status.isdigit() and status != b"204":
+        reason = part._frame.header.partition(b"\r\n")[0][9:].decode("ascii", "backslashreplace")
+        raise JetStreamError(f"the backup of stream {stream} failed: {reason}")
+    return None
+
+
+def _raise_if_refused(data: bytes, stream: str) -> dict[str, Any]:
+    if not data:
+        return {}
+    answer = decode_object(data)
+    if answer.get("error") is not None:
+        raise api_error(answer["error"], stream=stream)
+    return answer
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        description = decode_object(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}", hint="Give the directory that a backup was written to"
+        ) from None
+    except Error:
+        description = {}
+    if not all(isinstance(description.get(part), dict) for part in ("config", "state")):
+        raise UsageError(f"{path} does not describe a backup")
+    return description
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _create(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())

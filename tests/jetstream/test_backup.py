@@ -1,0 +1,100 @@
+"""Backups of streams: a directory, and the stream again from it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from jetspark import (
+    APIError,
+    ConsumerConfig,
+    JetStream,
+    StreamConfig,
+    StreamNotFound,
+    UsageError,
+    blocking,
+)
+from jetspark.server import Server
+
+
+async def test_a_stream_comes_back_with_messages_and_consumers(js: JetStream, tmp_path: Path) -> None:
+    stream = await js.create_stream(StreamConfig(name="BACKUP", subjects=["backup.>"]))
+    async with js.publisher() as publisher:
+        for number in range(500):
+            publisher.publish(f"backup.{number % 5}", os.urandom(2000), headers={"n": str(number)})
+    await stream.delete_message(7)
+    consumer = await stream.create_consumer(ConsumerConfig(durable_name="worker"))
+    for message in await consumer.fetch(10):
+        await message.ack_sync()
+    before = await stream.get_message(100)
+    seen: list[int] = []
+    held = await stream.backup(tmp_path / "b", progress=seen.append)
+    assert (held.messages, held.last_seq) == (499, 500)
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["backup.json", "stream.tar.s2"]
+    assert (tmp_path / "b" / "stream.tar.s2").stat().st_size == seen[-1] > 900_000
+    assert (tmp_path / "b").stat().st_mode & 0o77 == 0
+    await stream.delete()
+    sent: list[int] = []
+    restored = await js.restore_stream(tmp_path / "b", progress=sent.append)
+    assert sent[-1] == seen[-1]
+    state = (await restored.info()).state
+    assert (state.messages, state.last_seq, state.consumer_count) == (499, 500, 1)
+    after = await restored.get_message(100)
+    assert (after.data, dict(after.headers), after.timestamp) == (
+        before.data,
+        dict(before.headers),
+        before.timestamp,
+    )
+    assert (await restored.get_consumer("worker")).cached_info.ack_floor.stream_seq == 11
+    with pytest.raises(APIError):
+        await js.restore_stream(tmp_path / "b")
+    await restored.delete()
+
+
+async def test_consumers_may_be_left_out_and_the_configuration_replaced(
+    js: JetStream, tmp_path: Path
+) -> None:
+    stream = await js.create_stream(StreamConfig(name="PLAIN", subjects=["plain"]))
+    await js.publish("plain", b"x")
+    await stream.create_consumer(ConsumerConfig(durable_name="worker"))
+    await stream.backup(tmp_path, consumers=False, check=True)
+    await stream.delete()
+    config = StreamConfig(name="PLAIN", subjects=["plain"], description="restored")
+    restored = await js.restore_stream(tmp_path, config=config)
+    assert restored.config.description == "restored"
+    assert (await restored.info()).state.consumer_count == 0
+    await restored.delete()
+
+
+async def test_what_is_no_backup_is_refused(js: JetStream, tmp_path: Path) -> None:
+    stream = await js.create_stream(StreamConfig(name="TWICE", subjects=["twice"]))
+    await stream.backup(tmp_path / "b")
+    with pytest.raises(UsageError, match="already holds a backup"):
+        await stream.backup(tmp_path / "b")
+    with pytest.raises(UsageError, match="No such file"):
+        await js.restore_stream(tmp_path / "none")
+    for content in ("{}", "[]", "\x00", json.dumps({"config": 5, "state": {}})):
+        (tmp_path / "backup.json").write_text(content)
+        with pytest.raises(UsageError, match="does not describe a backup"):
+            await js.restore_stream(tmp_path)
+    (tmp_path / "backup.json").write_text(json.dumps({"config": {"name": "X"}, "state": {}}))
+    with pytest.raises(UsageError, match=r"stream\.tar\.s2"):
+        await js.restore_stream(tmp_path)
+    await stream.delete()
+    with pytest.raises(StreamNotFound):
+        await stream.backup(tmp_path / "gone")
+    assert not (tmp_path / "gone").exists()
+
+
+def test_blocking_backups(shared_server: Server, tmp_path: Path) -> None:
+    with blocking.connect(shared_server.url) as nc:
+        js = nc.jetstream()
+        stream = js.create_stream(StreamConfig(name="BLOCKING", subjects=["blocking"]))
+        js.publish("blocking", b"x")
+        assert stream.backup(tmp_path).messages == 1
+        stream.delete()
+        assert js.restore_stream(tmp_path).info().state.messages == 1
+        js.delete_stream("BLOCKING")
