@@ -81,6 +81,15 @@ async def test_without_shuffling_the_first_server_is_taken(shared_server: Server
                 assert nc.connected_url == first.url
 
 
+async def test_small_writes_are_not_delayed(shared_server: Server) -> None:
+    for host in ("127.0.0.1", "localhost"):
+        async with connect(f"nats://{host}:{shared_server.port}") as nc:
+            assert nc.session.transport is not None
+            assert nc.session.transport._transport is not None
+            sock = nc.session.transport._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_host_and_port_are_enough(shared_server: Server) -> None:
     async with connect(f"127.0.0.1:{shared_server.port}") as nc:
         assert nc.connected_url == shared_server.url

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ADVISORIES", "API", "CONTROL", "DIRECT", "INFO", "PUB_ACKS"]
+__all__ = ["ADVISORIES", "API", "CONTROL", "DIRECT", "INFO", "PUB_ACKS", "WEBSOCKET", "WEBSOCKET_KEY"]
 
 INFO = (
     b'{"server_id":"NCX","server_name":"n1","version":"2.15.1","proto":1,"git_commit":"a","go":"go1.25",'
@@ -121,4 +121,14 @@ DIRECT = (
     b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\nNats-Last-Sequence: 5\r\nNats-UpTo-Sequence: 7\r\n\r\n",
     b"NATS/1.0 404 Message Not Found\r\n\r\n",
     b"NATS/1.0 413 Too Many Results\r\n\r\n",
+)
+
+WEBSOCKET_KEY = bytes(16)
+#: The answer to an upgrade with this key; and frames: two parts of a message with a ping between, and a close.
+WEBSOCKET = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n",
+    b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+    b"\x02\x05INFO \x89\x01?\x80\x04{}\r\n\x88\x02\x03\xe8",
+    b"\x82\x7e\x00\x80" + b"x" * 128 + b"\x82\x7f\x00\x00\x00\x00\x00\x01\x00\x00yyy",
 )

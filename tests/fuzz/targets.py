@@ -18,7 +18,15 @@ from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output
 from jetspark.core.connection import Connection
 from jetspark.core.server_info import Feature, ServerInfo
-from jetspark.errors import APIError, Error, RemoteProtocolError, StatusError, UsageError, WrongLastSequence
+from jetspark.errors import (
+    APIError,
+    AuthorizationError,
+    Error,
+    RemoteProtocolError,
+    StatusError,
+    UsageError,
+    WrongLastSequence,
+)
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers, streams
@@ -32,6 +40,7 @@ from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.read import direct
 from jetspark.logs.control.switch import AgentReport, _parse, parse_switch
 from jetspark.wire import MsgFrame, pub_acks
+from jetspark.wire.websocket import Decoder, read_answer
 from tests.fuzz import corpus
 from tests.fuzz.mutate import mutate
 
@@ -183,6 +192,16 @@ def _stored(header: bytes) -> None:
     _use(from_frame(MsgFrame(b"1", b"_INBOX.x", b"", header, b"data")))
 
 
+def _upgrade(data: bytes) -> None:
+    read_answer(data, corpus.WEBSOCKET_KEY)
+
+
+def _frames(data: bytes) -> None:
+    decoder = Decoder()
+    for begin in range(0, len(data), 7):
+        decoder.feed(data[begin : begin + 7])
+
+
 def _batch(header: bytes) -> None:
     first = MsgFrame(b"1", b"_INBOX.x", b"", corpus.DIRECT[1], b"data")
     reader = direct._Reader(MsgGetRequest(seq=1, multi_last=["a"] if len(header) % 2 else []))
@@ -196,7 +215,7 @@ def _batch(header: bytes) -> None:
 
 
 TARGETS = (
-    Target("API", 9, _choose_api, (RemoteProtocolError, APIError)),
+    Target("API", 8, _choose_api, (RemoteProtocolError, APIError)),
     Target("advisories", 4, _of(corpus.ADVISORIES, _advisory)),
     Target("publish acks", 3, _of(corpus.PUB_ACKS, _pub_ack), (RemoteProtocolError, APIError)),
     Target(
@@ -204,4 +223,7 @@ TARGETS = (
     ),
     Target("INFO", 1, _of(corpus.INFO, _info)),
     Target("control", 1, _of(corpus.CONTROL, _control)),
+    Target(
+        "WebSocket", 1, _of(corpus.WEBSOCKET, _upgrade, _frames), (RemoteProtocolError, AuthorizationError)
+    ),
 )

@@ -1,0 +1,86 @@
+"""`req`, `reply`, `trace` and `server check`; `consumer edit`, `reset` and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from jetspark import blocking
+from jetspark.server import Server
+from tests.cli.support import Cli, Process
+
+
+def test_req_prints_the_answers_of_one_or_of_all(cli: Cli, shared_server: Server, name: str) -> None:
+    with blocking.connect(shared_server.url) as nc:
+        for answer in (b"one", b"two"):
+            nc.subscribe(name, callback=lambda msg, answer=answer: msg.respond(answer + b" " + msg.data))
+        nc.flush()
+        assert cli("req", name, "you", "--raw").out.strip() in ("one you", "two you")
+        records = cli("req", name, "-", "--replies", "0", "--wait", "1s", "--json", stdin=b"all").records
+        assert sorted(record["data"] for record in records) == ["one all", "two all"]
+    assert "no responders" in cli.fails("req", name, "x", code=1)
+
+
+def test_reply_answers(cli: Cli, process: Callable[..., Process], shared_server: Server, name: str) -> None:
+    running = process("reply", name, "number {{Count}}", "--count", "1", "--header", "a:b", "--json")
+    with blocking.connect(shared_server.url) as nc:
+        for _ in range(6000):
+            try:
+                answer = nc.request(name, b"?", timeout=60)
+                break
+            except Exception:
+                continue
+    assert (answer.data, answer.headers["a"]) == (b"number 1", "b")
+    assert running.end().code == 0
+    assert "either an answer or --echo" in cli.fails("reply", name, code=2)
+
+
+def test_trace_shows_the_way_of_a_message_and_stores_nothing(cli: Cli, stream: str) -> None:
+    subject = cli.json("stream", "info", stream)["config"]["subjects"][0].replace(">", "x")
+    shown = cli("trace", subject, "body").out
+    assert "received: client" in shown
+    assert stream in shown
+    assert cli.json("stream", "info", stream)["state"]["messages"] == 0
+    (event, *_) = cli.json("trace", subject)
+    assert event["events"][0]["type"] == "in"
+
+
+def test_check_tells_a_monitoring_system_how_it_is(
+    cli: Cli, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = ("--rtt-warn", "1h", "--rtt-critical", "2h")
+    assert cli("server", "check", *slow).out.startswith("OK: rtt ")
+    assert cli.run("server", "check", "--rtt-warn", "1us", "--rtt-critical", "1h").code == 1
+    assert cli.run("server", "check", "--rtt-warn", "1us", "--rtt-critical", "1us").code == 2
+    result = cli.run("server", "check", *slow, "--stream", stream, "--min-messages", "1", "--json")
+    assert (result.code, result.json["status"]) == (2, "CRITICAL")
+    cli("consumer", "add", stream, "lazy")
+    subject = cli.json("stream", "info", stream)["config"]["subjects"][0].replace(">", "x")
+    cli("pub", subject, "x", "--count", 3)
+    about = ("--stream", stream, "--min-messages", "1", "--stale", "1h", "--consumer", "lazy")
+    assert cli.run("server", "check", *slow, *about).code == 0
+    line = cli.run("server", "check", *slow, *about, "--pending-warn", "3").out
+    assert line.startswith("WARNING: unprocessed 3 | rtt=")
+    assert cli.run("server", "check", "--stream", "NOPE").code == 2
+    assert "--consumer needs --stream" in cli.fails("server", "check", "--consumer", "c", code=2)
+    monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
+    gone = cli.run("server", "check")
+    assert (gone.code, gone.out.startswith("CRITICAL: cannot connect")) == (2, True)
+
+
+def test_a_consumer_is_changed_reset_and_compared(cli: Cli, stream: str) -> None:
+    cli("consumer", "add", stream, "worker", "--wait", "30s")
+    subject = cli.json("stream", "info", stream)["config"]["subjects"][0].replace(">", "x")
+    cli("pub", subject, "x", "--count", 4)
+    assert "no setting given" in cli.fails("consumer", "edit", stream, "worker", "--force", code=2)
+    cli("consumer", "edit", stream, "worker", "--wait", "1m", "--filter", subject, "--force")
+    config = cli.json("consumer", "info", stream, "worker")["config"]
+    assert (config["ack_wait"], config["filter_subject"]) == (60.0, subject)
+    cli("consumer", "next", stream, "worker", "--count", 4)
+    (report,) = cli.json("consumer", "report", stream)
+    assert (report["consumer"], report["unprocessed"], report["ack_floor"]) == ("worker", 0, 4)
+    cli("consumer", "reset", stream, "worker", "2", "--force")
+    (report,) = cli.json("consumer", "report", stream)
+    assert report["unprocessed"] == 3
+    assert "worker" in cli("consumer", "report", stream).out
