@@ -22,7 +22,7 @@ from jetspark.jetstream.context import JetStream
 
 __all__ = ["Connecting", "Connection", "connect", "from_env"]
 
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 
 
 class Connection(connection.Connection):
@@ -180,8 +180,8 @@ def connect(
 _DEFAULTS: Final = {name: each.default for name, each in inspect.signature(connect).parameters.items()}
 
 
-def _with_environment(function: Callable[P, Connecting]) -> Callable[P, Connecting]:
-    def from_env(*args: P.args, **kwargs: P.kwargs) -> Connecting:
+def _with_environment(function: Callable[_P, Connecting]) -> Callable[_P, Connecting]:
+    def from_env(*args: _P.args, **kwargs: _P.kwargs) -> Connecting:
         """`connect` with the variables of the `nats` CLI, where an argument is not given.
 
         NATS_URL, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CA, NATS_CERT, NATS_KEY,

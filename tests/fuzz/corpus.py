@@ -124,7 +124,7 @@ DIRECT = (
 )
 
 WEBSOCKET_KEY = bytes(16)
-#: The answer to an upgrade with this key; and frames: two parts of a message with a ping between, and a close.
+#: The answer to an upgrade with this key, and frames: two parts of a message, a ping between, a close.
 WEBSOCKET = (
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n",

@@ -94,6 +94,7 @@ def valid(name: str, function: str) -> dict[str, object]:
         "until": 60.0,
         "max_messages": 1,
         "handler": print,
+        "directory": "/nowhere/at/all",
     }
 
 

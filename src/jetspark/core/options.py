@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from jetspark.core.events import Event, Listener
 from jetspark.core.proxy import parse_proxy
 from jetspark.errors import UsageError
-from jetspark.wire.subjects import check_subject, check_text
+from jetspark.wire.subjects import check_name, check_subject, check_text
 
 __all__ = [
     "WAYS_TO_AUTHENTICATE",
@@ -28,6 +28,7 @@ __all__ = [
     "Secret",
     "WebSocketHeaders",
     "check_count",
+    "check_path",
     "check_websocket_headers",
 ]
 
@@ -173,7 +174,7 @@ class ConnectOptions:
             raise UsageError(f"tls_hostname: {self.tls_hostname!r} is not a host name")
         for option in _PATHS:
             if getattr(self, option) is not None:
-                _check_path(option, getattr(self, option))
+                check_path(option, getattr(self, option))
         if self.retry_on_failed_connect and self.max_reconnect_attempts == 0:
             raise UsageError("retry_on_failed_connect needs reconnects: max_reconnect_attempts must not be 0")
         self._check_credentials()
@@ -207,6 +208,10 @@ class ConnectOptions:
                 raise UsageError("proxy and dialer exclude each other: the dialer opens the whole way")
         if isinstance(self.websocket_headers, Mapping):
             check_websocket_headers(self.websocket_headers)
+        if self.jetstream_domain is not None:
+            check_name(self.jetstream_domain, "jetstream_domain")
+        if self.jetstream_api_prefix is not None:
+            check_subject(self.jetstream_api_prefix.rstrip("."), "jetstream_api_prefix")
         if self.jetstream_domain is not None and self.jetstream_api_prefix is not None:
             raise UsageError("jetstream_domain and jetstream_api_prefix exclude each other")
 
@@ -246,7 +251,10 @@ def _check_line(option: str, text: str) -> None:
         raise UsageError(f"{option} contains control characters")
 
 
-def _check_path(option: str, path: Path) -> None:
+def check_path(option: str, path: Path) -> None:
+    """Raise `UsageError` unless `path` can be the name of a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"{option} must be a path, not {type(path).__name__}")
     text = os.fspath(path)
     if not isinstance(text, str):
         raise UsageError(f"{option} must be a path as text, not {type(text).__name__}")

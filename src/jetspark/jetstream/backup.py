@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 
 from jetspark.core.message import Msg
+from jetspark.core.options import check_path
 from jetspark.errors import Error, JetStreamError, Timeout, UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.model.base import decode_object
@@ -48,8 +49,9 @@ async def backup(
 ) -> StreamState:
     """Write a backup of a stream into a directory; returns what the stream held."""
     check_seconds("timeout", timeout)
+    check_path("directory", directory)
     target = Path(directory)
-    if (target / _DESCRIPTION).exists():
+    if await asyncio.to_thread(os.path.exists, target / _DESCRIPTION):
         raise UsageError(f"{target} already holds a backup", hint="Give another directory")
     connection = api.connection
     async with await connection.subscribe(connection.new_inbox()) as parts:
@@ -60,7 +62,7 @@ async def backup(
             jsck=check,
         )
         answer = await api.call(endpoints.STREAM_SNAPSHOT, request, stream=stream, timeout=timeout)
-        await asyncio.to_thread(target.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(_make, target)
         partial = target / f"{_ARCHIVE}.partial"
         with _create(partial) as file:
             received = 0
@@ -91,6 +93,7 @@ async def restore(
 ) -> StreamInfo:
     """Create the stream of a backup again. Raises `UsageError` if the directory holds no backup."""
     check_seconds("timeout", timeout)
+    check_path("directory", directory)
     source = Path(directory)
     description = _read(source / _DESCRIPTION)
     if config is not None:
@@ -162,6 +165,13 @@ def _read(path: Path) -> dict[str, Any]:
     if not all(isinstance(description.get(part), dict) for part in ("config", "state")):
         raise UsageError(f"{path} does not describe a backup")
     return description
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{directory}: {error.strerror}") from None
 
 
 def _open(path: Path) -> IO[bytes]:

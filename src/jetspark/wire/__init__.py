@@ -9,11 +9,13 @@ In reading order:
 - `queue`: the frames that wait to be written.
 - `compiled`: the twin of the hot parts of these five, in Cython.
 - `headers`: the header block of a message, and the mapping that users see.
+- `websocket`: the frames of WebSocket, which may carry all others.
 - `subjects`: which subjects and names are valid, and which subjects match a pattern.
 
 Other packages import the parser, the frames and the encoders from here, never from their modules: this is the
 one place that chooses between Python and its compiled twin. `JETSPARK_PURE=1` in the environment chooses
-Python. They import `headers` and `subjects` as modules. This package imports only `errors` of jetspark.
+Python. They import `headers`, `subjects` and `websocket` as modules. This package imports only `errors` of
+jetspark.
 """
 
 import os

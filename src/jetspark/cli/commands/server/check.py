@@ -12,13 +12,12 @@ import typer
 from jetspark.cli.args.parameters import duration_option, option
 from jetspark.cli.args.units import show_duration
 from jetspark.cli.command import Run, command
+from jetspark.cli.commands.server.command import app
 from jetspark.cli.complete import consumer_option, stream_option
 from jetspark.cli.ui.failure import Exit, Failure, describe
 from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import AccountInfo
-
-__all__ = ["register"]
 
 
 class Level(enum.IntEnum):
@@ -71,79 +70,76 @@ class _Report:
         return f"{self.level.name}: {', '.join(worst) or 'fine'}{f' | {values}' if values else ''}"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to `jetspark server`."""
+@command(
+    app,
+    "check",
+    examples="""
+    jetspark server check
+    jetspark server check --stream ORDERS --stale 10m --min-messages 1
+    jetspark server check --stream ORDERS --consumer billing --pending-critical 10000
+    """,
+)
+async def check(
+    run: Run,
+    *,
+    rtt_warn: Annotated[
+        float | None, duration_option("--rtt-warn", help="Round trip of a warning (100ms).")
+    ] = None,
+    rtt_critical: Annotated[
+        float | None, duration_option("--rtt-critical", help="Round trip that is critical (500ms).")
+    ] = None,
+    usage_warn: Annotated[
+        int, typer.Option("--usage-warn", metavar="PERCENT", help="Used limits of a warning.")
+    ] = 75,
+    usage_critical: Annotated[
+        int, typer.Option("--usage-critical", metavar="PERCENT", help="Used limits that are critical.")
+    ] = 90,
+    stream: Annotated[str | None, stream_option("Check this stream, too.")] = None,
+    min_messages: Annotated[
+        int | None, option("--min-messages", metavar="NUMBER", help="Fewer messages are critical.")
+    ] = None,
+    stale: Annotated[
+        float | None, duration_option("--stale", help="A last message older than this is critical.")
+    ] = None,
+    consumer: Annotated[str | None, consumer_option("Check this consumer of the stream, too.")] = None,
+    pending_warn: Annotated[
+        int | None, option("--pending-warn", metavar="NUMBER", help="Unprocessed messages of a warning.")
+    ] = None,
+    pending_critical: Annotated[
+        int | None,
+        option("--pending-critical", metavar="NUMBER", help="Unprocessed messages that are critical."),
+    ] = None,
+) -> None:
+    """Check a server, the limits of the account, a stream and a consumer, for a monitoring system.
 
-    @command(
-        app,
-        "check",
-        examples="""
-        jetspark server check
-        jetspark server check --stream ORDERS --stale 10m --min-messages 1
-        jetspark server check --stream ORDERS --consumer billing --pending-critical 10000
-        """,
-    )
-    async def check(
-        run: Run,
-        *,
-        rtt_warn: Annotated[
-            float | None, duration_option("--rtt-warn", help="Round trip of a warning (100ms).")
-        ] = None,
-        rtt_critical: Annotated[
-            float | None, duration_option("--rtt-critical", help="Round trip that is critical (500ms).")
-        ] = None,
-        usage_warn: Annotated[
-            int, typer.Option("--usage-warn", metavar="PERCENT", help="Used limits of a warning.")
-        ] = 75,
-        usage_critical: Annotated[
-            int, typer.Option("--usage-critical", metavar="PERCENT", help="Used limits that are critical.")
-        ] = 90,
-        stream: Annotated[str | None, stream_option("Check this stream, too.")] = None,
-        min_messages: Annotated[
-            int | None, option("--min-messages", metavar="NUMBER", help="Fewer messages are critical.")
-        ] = None,
-        stale: Annotated[
-            float | None, duration_option("--stale", help="A last message older than this is critical.")
-        ] = None,
-        consumer: Annotated[str | None, consumer_option("Check this consumer of the stream, too.")] = None,
-        pending_warn: Annotated[
-            int | None, option("--pending-warn", metavar="NUMBER", help="Unprocessed messages of a warning.")
-        ] = None,
-        pending_critical: Annotated[
-            int | None,
-            option("--pending-critical", metavar="NUMBER", help="Unprocessed messages that are critical."),
-        ] = None,
-    ) -> None:
-        """Check a server, the limits of the account, a stream and a consumer, for a monitoring system.
-
-        Prints one line. The exit code is 0 for OK, 1 for a warning, 2 for critical, an unreachable server
-        included.
-        """
-        if consumer is not None and stream is None:
-            raise Failure("--consumer needs --stream", code=Exit.USAGE)
-        report = _Report()
-        infinite = float("inf")
-        try:
-            async with run.jetstream() as js:
-                rtt = _Limits(rtt_warn or 0.1, rtt_critical or 0.5)
-                report.measure("rtt", await js.connection.rtt(), rtt, show_duration)
-                _check_account(report, await js.account_info(), _Limits(usage_warn, usage_critical))
-                if stream is not None:
-                    await _check_stream(report, js, stream, min_messages, stale)
-                if stream is not None and consumer is not None:
-                    pending = _Limits(
-                        infinite if pending_warn is None else pending_warn,
-                        infinite if pending_critical is None else pending_critical,
-                    )
-                    await _check_consumer(report, js, stream, consumer, pending)
-        except (Failure, Error) as error:
-            report.add(Level.CRITICAL, describe(error)[0])
-        if run.out.json:
-            findings = [{"level": each.level.name, "text": each.text} for each in report.findings]
-            run.out.value({"status": report.level.name, "findings": findings, "values": report.values})
-        else:
-            run.out.text(report.line())
-        raise typer.Exit(int(report.level))
+    Prints one line. The exit code is 0 for OK, 1 for a warning, 2 for critical, an unreachable server
+    included.
+    """
+    if consumer is not None and stream is None:
+        raise Failure("--consumer needs --stream", code=Exit.USAGE)
+    report = _Report()
+    infinite = float("inf")
+    try:
+        async with run.jetstream() as js:
+            rtt = _Limits(rtt_warn or 0.1, rtt_critical or 0.5)
+            report.measure("rtt", await js.connection.rtt(), rtt, show_duration)
+            _check_account(report, await js.account_info(), _Limits(usage_warn, usage_critical))
+            if stream is not None:
+                await _check_stream(report, js, stream, min_messages, stale)
+            if stream is not None and consumer is not None:
+                pending = _Limits(
+                    infinite if pending_warn is None else pending_warn,
+                    infinite if pending_critical is None else pending_critical,
+                )
+                await _check_consumer(report, js, stream, consumer, pending)
+    except (Failure, Error) as error:
+        report.add(Level.CRITICAL, describe(error)[0])
+    if run.out.json:
+        findings = [{"level": each.level.name, "text": each.text} for each in report.findings]
+        run.out.value({"status": report.level.name, "findings": findings, "values": report.values})
+    else:
+        run.out.text(report.line())
+    raise typer.Exit(int(report.level))
 
 
 def _check_account(report: _Report, account: AccountInfo, limits: _Limits) -> None:

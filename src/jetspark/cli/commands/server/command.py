@@ -13,13 +13,11 @@ import typer
 from jetspark import server as embedded
 from jetspark.cli.args.parameters import option, size_option
 from jetspark.cli.command import Run, command, group
-from jetspark.cli.commands.server_check import register
 from jetspark.cli.ui.escape import escape_line
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.errors import ServerStartError
 
 app = group("Run a nats-server that stops with the command, or check one.")
-register(app)
 
 #: Seconds between two looks at the server and its log.
 _INTERVAL: Final = 0.2
