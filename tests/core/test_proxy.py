@@ -89,6 +89,11 @@ async def test_what_a_proxy_answers_may_be_anything(scheme: str, answer: bytes, 
         await asyncio.to_thread(serving.join, 60)
 
 
+async def test_a_proxy_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConnectionError, match=r"cannot connect to the proxy 127\.0\.0\.1:1: "):
+        await connect("nats://far.away", proxy="http://127.0.0.1:1")
+
+
 # --- the user's own dialer
 
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from jetspark.core.options import ConnectOptions
 from jetspark.core.proxy import parse_proxy, tunnel
 from jetspark.core.servers import PoolServer
-from jetspark.errors import UsageError
+from jetspark.errors import ConnectionError, UsageError
 
 __all__ = ["dial"]
 
@@ -28,7 +28,13 @@ async def dial(server: PoolServer, options: ConnectOptions, deadline: float) -> 
     if options.proxy is None:
         return await _open_tcp(server.host, server.port, deadline, shuffle=options.shuffle_servers)
     proxy = parse_proxy(options.proxy)
-    sock = await _open_tcp(proxy.host, proxy.port, deadline, shuffle=options.shuffle_servers)
+    try:
+        sock = await _open_tcp(proxy.host, proxy.port, deadline, shuffle=options.shuffle_servers)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConnectionError(f"cannot connect to the proxy {proxy.address}: {reason}") from error
     try:
         await tunnel(sock, proxy, server.host, server.port)
     except BaseException:

@@ -30,6 +30,17 @@ def test_the_schema_is_the_documented_one(spark: SparkSession, bench: Bench) -> 
     assert bench.read_stream(spark, stream).schema == READ_SCHEMA
 
 
+def test_without_payloads_there_are_sizes(spark: SparkSession, bench: Bench, stream: str) -> None:
+    for number in range(30):
+        bench.js.publish(f"{stream}.a", bytes(number), headers={"n": str(number)})
+    frame = bench.read(spark, stream, includeData="false", headerColumns="n")
+    assert frame.schema.names == ["subject", "size", "headers", "stream", "sequence", "timestamp", "n"]
+    rows = frame.orderBy("sequence").collect()
+    assert [(row.size, row.headers, row.n) for row in rows] == [
+        (number, {"n": [str(number)]}, str(number)) for number in range(30)
+    ]
+
+
 def test_a_row_is_what_was_published(spark: SparkSession, bench: Bench, stream: str) -> None:
     js = bench.js
     large = bytes(range(256)) * 4000

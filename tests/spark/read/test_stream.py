@@ -58,6 +58,26 @@ def test_a_query_reads_what_comes_after_its_start_and_nothing_twice(
     no_consumers(bench, stream)
 
 
+def test_a_batch_waits_until_it_has_enough_messages(
+    spark: SparkSession, bench: Bench, tmp_path: Path
+) -> None:
+    stream, sink = bench.stream(), Sink()
+    bench.publish(stream, 1)
+    frame = bench.read_stream(
+        spark, stream, startingPosition="earliest", minMessagesPerTrigger=10, maxTriggerDelay="1h"
+    )
+    query = start(frame, sink, tmp_path, **AT_ONCE)
+    query.processAllAvailable()
+    assert sink.sizes == [1]
+    bench.publish(stream, 4, first=2)
+    query.processAllAvailable()
+    assert sink.sizes == [1]
+    bench.publish(stream, 6, first=6)
+    wait_until(lambda: len(sink.sizes) == 2, "the second batch", LONG)
+    query.stop()
+    assert sink.sizes == [1, 10]
+
+
 def test_available_now_leaves_what_comes_later_to_the_next_run(
     spark: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:
