@@ -160,8 +160,11 @@ class Link:
             if self.state is State.CLOSED:
                 raise self.closed_error()
             if not await self.changed.wait(deadline - self._loop.time()):
+                what = "made" if self.server is None else "restored"
                 last = f"; last error: {self.error}" if self.error is not None else ""
-                raise errors.Timeout(f"there was no connection within {timeout:.3g} s{last}") from self.error
+                raise errors.Timeout(
+                    f"the connection was not {what} within {timeout:.3g} s{last}"
+                ) from self.error
 
     async def reconnect(self, timeout: float) -> None:
         """Leave the server in use for the next one, or end the wait before the next attempt.
