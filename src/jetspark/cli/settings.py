@@ -17,7 +17,6 @@ from jetspark.cli.args.parameters import option
 from jetspark.cli.args.table import Options, setting
 from jetspark.cli.args.units import duration
 from jetspark.cli.ui.failure import Exit, Failure
-from jetspark.core.paths import expanded
 
 if TYPE_CHECKING:
     from jetspark.core.contexts import Context
@@ -157,6 +156,8 @@ class Settings:
 
     def _flags(self) -> dict[str, Any]:
         """The arguments of `jetspark.connect` that flags give."""
+        from jetspark.core.paths import expanded  # noqa: PLC0415 - as above
+
         if self.server and "@" in self.server:
             raise Failure(
                 "--server contains credentials, which every user of this machine can read",
@@ -191,6 +192,8 @@ class Settings:
 
 
 def _secret(path: Path, flag: str) -> str:
+    from jetspark.core.paths import expanded  # noqa: PLC0415 - not needed by `jetspark --help`
+
     try:
         return expanded(path).read_text(encoding="utf-8").strip()
     except OSError as error:
