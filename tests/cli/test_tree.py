@@ -186,7 +186,7 @@ def test_a_server_that_does_not_answer_is_told(
 
 
 def test_a_command_that_is_mistyped_gets_a_proposal(cli: Cli) -> None:
-    assert "Did you mean 'consumer'? See `jetspark --help`" in cli.fails("consuner", "ls", code=2)
+    assert "Did you mean 'export'? See `jetspark --help`" in cli.fails("exprot", "ls", code=2)
 
 
 def test_a_bug_is_one_line_too(
