@@ -94,7 +94,7 @@ def valid(name: str, function: str) -> dict[str, object]:
         "until": 60.0,
         "max_messages": 1,
         "handler": print,
-        "directory": "/nowhere/at/all",
+        "directory": "/dev/null/none",
     }
 
 
@@ -108,6 +108,8 @@ def arguments(function: Any, parameter: Parameter, value: object, name: str) -> 
     quick = {"expires": 0.1, "retry_for": 0.0}
     if parameter.name == "subject" and value in ODD_TEXT:
         value = f"{name}.{value}"  # The stream stores it, so that nothing waits for a stream.
+    if parameter.name == "directory" and value in ODD_TEXT:
+        value = f"/dev/null/{value}"  # Nothing is written there.
     more = {each: quick[each] for each in quick if each in inspect.signature(function).parameters}
     return {**required, **more, parameter.name: value}
 

@@ -131,7 +131,7 @@ class Stream:
 
         The directory is as the `nats` CLI writes it; `JetStream.restore_stream` reads it. `consumers=False`
         leaves the consumers out, `check=True` lets the server check its store first. `progress` is called
-        with the bytes so far. Only streams in files can be backed up.
+        with the bytes so far.
 
         Raises `UsageError` if there is a backup already, `Timeout` when nothing comes for `timeout` seconds.
         """
