@@ -1,4 +1,4 @@
-"""The examples in the guide for those who come from nats-py run as they are."""
+"""The guide for those who come from nats-py: its examples run, and it lists every name of nats-py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import asyncio
 import inspect
 import re
 from pathlib import Path
+from types import FunctionType, ModuleType
 
+import nats.aio.client
+import nats.aio.msg
+import nats.aio.subscription
+import nats.errors
+import nats.js.api
+import nats.js.errors
+import nats.js.kv
+import nats.js.object_store
+import nats.micro
 import pytest
 
 import jetspark
@@ -31,6 +41,86 @@ def blocks(kind: str) -> list[tuple[str, str]]:
 
 
 EXAMPLES = blocks("python")
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """The rows of the tables of names: the heading, and both columns."""
+    found = []
+    heading = ""
+    for line in GUIDE.read_text().partition("## Names")[2].partition("\n## ")[0].splitlines():
+        if line.startswith("### "):
+            heading = line[4:]
+        elif line.startswith("| ") and not line.startswith("| nats-py"):
+            _, theirs, ours, _ = line.split("|")
+            found.append((heading, theirs, ours))
+    return found
+
+
+def methods(cls: type) -> set[str]:
+    """The public methods and properties of a class of nats-py."""
+    members = vars(cls).items()
+    kinds = (property, classmethod, FunctionType)
+    return {name for name, value in members if isinstance(value, kinds) and not name.startswith("_")}
+
+
+def classes(module: ModuleType) -> set[str]:
+    """The classes that a module of nats-py defines."""
+    members = vars(module).items()
+    return {name for name, value in members if inspect.isclass(value) and value.__module__ == module.__name__}
+
+
+Client = nats.aio.client.Client
+Context = nats.js.JetStreamContext
+THEIRS = {
+    "connect": set(inspect.signature(Client.connect).parameters) - {"self"},
+    "Client": {*methods(Client), "RawCredentials", "ServerVersion", "stats"},
+    "Msg": methods(nats.aio.msg.Msg),
+    "Subscription": methods(nats.aio.subscription.Subscription),
+    "JetStreamManager": methods(nats.js.JetStreamManager),
+    "JetStreamContext": methods(Context),
+    "PushSubscription": methods(Context.PushSubscription),
+    "PullSubscription": methods(Context.PullSubscription),
+    "KeyValue": methods(nats.js.kv.KeyValue),
+    "ObjectStore": methods(nats.js.object_store.ObjectStore),
+    "nats.micro": set(nats.micro.__all__),
+    "nats.js.api": classes(nats.js.api),
+    "nats.errors": classes(nats.errors),
+    "nats.js.errors": classes(nats.js.errors),
+}
+
+
+@pytest.mark.parametrize("part", THEIRS)
+def test_the_guide_has_a_line_for_every_name_of(part: str) -> None:
+    listed = {word for _, theirs, _ in rows() for word in re.findall(r"\w+", theirs)}
+    assert sorted(THEIRS[part] - listed) == []
+
+
+#: What the variables in the guide stand for.
+OURS = {
+    "jetspark": jetspark,
+    "nc": jetspark.Connection,
+    "js": jetspark.JetStream,
+    "stream": jetspark.Stream,
+    "consumer": jetspark.Consumer,
+    "publisher": jetspark.Publisher,
+    "sub": jetspark.Subscription,
+    "psub": jetspark.PullSubscription,
+    "msg": jetspark.JetStreamMsg,
+    "config": jetspark.StreamConfig,
+}
+#: Sections whose names have tests and examples of their own.
+ELSEWHERE = ("Key-value", "Object stores")
+
+
+def test_the_names_of_jetspark_in_the_guide_exist() -> None:
+    arguments = {*inspect.signature(connect).parameters, "callback"}
+    for heading, _, ours in rows():
+        if heading in ELSEWHERE:
+            continue
+        for owner, name in re.findall(r"\b([a-z]+)\.([A-Za-z]\w*)", ours):
+            assert owner not in OURS or hasattr(OURS[owner], name), f"{owner}.{name}"
+        if heading == "Connection":
+            assert set(re.findall(r"`(\w+)=(?:\w+)?`", ours)) <= arguments
 
 
 def test_the_guide_has_examples_of_both() -> None:
