@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,65 @@ async def test_what_is_no_backup_is_refused(js: JetStream, tmp_path: Path) -> No
     with pytest.raises(StreamNotFound):
         await stream.backup(tmp_path / "gone")
     assert not (tmp_path / "gone").exists()
+
+
+#: A program whose backup is killed when the first part of the archive is written.
+KILLED = """
+import asyncio, os, signal, sys
+import jetspark
+
+async def main():
+    async with jetspark.connect(sys.argv[1]) as nc:
+        stream = await nc.jetstream().get_stream(sys.argv[2])
+        await stream.backup(sys.argv[3], progress=lambda _: os.kill(os.getpid(), signal.SIGKILL))
+
+asyncio.run(main())
+"""
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+async def test_a_killed_backup_leaves_no_archive_under_its_name(
+    js: JetStream, shared_server: Server, tmp_path: Path
+) -> None:
+    stream = await js.create_stream(StreamConfig(name="KILLED", subjects=["killed"]))
+    await js.publish("killed", os.urandom(500_000))
+    arguments = [shared_server.url, "KILLED", str(tmp_path)]
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, *arguments)
+    assert await process.wait() == -signal.SIGKILL
+    assert names(tmp_path) == ["stream.tar.s2.partial"]
+    with pytest.raises(UsageError, match="No such file"):
+        await js.restore_stream(tmp_path)
+    await stream.backup(tmp_path)
+    assert names(tmp_path) == ["backup.json", "stream.tar.s2"]
+    await stream.delete()
+    assert (await (await js.restore_stream(tmp_path)).info()).state.messages == 1
+    await js.delete_stream("KILLED")
+
+
+async def test_a_failed_or_cancelled_backup_removes_what_it_wrote(js: JetStream, tmp_path: Path) -> None:
+    stream = await js.create_stream(StreamConfig(name="FAILED", subjects=["failed"]))
+    await js.publish("failed", os.urandom(500_000))
+
+    def fail(received: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        await stream.backup(tmp_path, progress=fail)
+    assert names(tmp_path) == []
+    backup = asyncio.create_task(stream.backup(tmp_path, progress=lambda _: backup.cancel()))
+    with pytest.raises(asyncio.CancelledError):
+        await backup
+    assert names(tmp_path) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file"):
+        await stream.backup(tmp_path / "file" / "b")
+    (tmp_path / "b" / "stream.tar.s2.partial").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"stream\.tar\.s2: Is a directory"):
+        await stream.backup(tmp_path / "b")
+    await stream.delete()
 
 
 def test_blocking_backups(shared_server: Server, tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """Backup and restore of a stream: a directory with `backup.json` and `stream.tar.s2`, as of the `nats` CLI.
 
-The server makes the archive and reads it; jetspark only keeps its bytes. The files are written under other
-names first, and `backup.json` last: a directory with it holds a whole backup. Only the owner may read them.
+The server makes the archive and reads it; jetspark only keeps its bytes. A file gets its name when it is
+complete, `backup.json` last: a directory with it holds a whole backup. A backup that fails removes what it
+wrote; one that is killed leaves a `.partial` file, which the next one replaces. Only the owner may read them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
@@ -63,8 +66,7 @@ async def backup(
         )
         answer = await api.call(endpoints.STREAM_SNAPSHOT, request, stream=stream, timeout=timeout)
         await asyncio.to_thread(_make, target)
-        partial = target / f"{_ARCHIVE}.partial"
-        with _create(partial) as file:
+        with _NewFile(target / _ARCHIVE) as file:
             received = 0
             while part := await _next(parts.next, timeout, stream):
                 await asyncio.to_thread(file.write, part.data)
@@ -73,13 +75,11 @@ async def backup(
                     progress(received)
                 if part.reply:
                     await part.respond()
-            await asyncio.to_thread(_sync, file)
+            await asyncio.to_thread(file.finish)
     description = {"config": answer.get("config"), "state": answer.get("state")}
-    await asyncio.to_thread(os.replace, partial, target / _ARCHIVE)
-    with _create(target / f"{_DESCRIPTION}.partial") as file:
+    with _NewFile(target / _DESCRIPTION) as file:
         file.write(msgspec.json.format(msgspec.json.encode(description)))
-        _sync(file)
-    os.replace(target / f"{_DESCRIPTION}.partial", target / _DESCRIPTION)
+        file.finish()
     return StreamState.from_wire(answer.get("state") or {})
 
 
@@ -168,23 +168,53 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _make(directory: Path) -> None:
-    try:
+    with _named(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{directory}: {error.strerror}") from None
 
 
 def _open(path: Path) -> IO[bytes]:
-    try:
+    with _named(path):
         return path.open("rb")
+
+
+class _NewFile:
+    """A file that gets its name with `finish`, when all is on disk; without that the `with` block removes it.
+
+    Raises `UsageError` when the disk refuses it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = path.with_name(f"{path.name}.partial")
+        # A thread may still write when the block is left by a cancellation.
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        with _named(self._path):
+            descriptor = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        return self
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        with self._lock, _named(self._path):
+            while rest and not self._file.closed:
+                rest = rest[self._file.write(rest) :]
+
+    def finish(self) -> None:
+        with self._lock, _named(self._path):
+            os.fsync(self._file.fileno())
+            os.replace(self._partial, self._path)
+
+    def __exit__(self, *exc: object) -> None:
+        with self._lock:
+            self._file.close()
+            self._partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-
-
-def _create(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
-
-
-def _sync(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
