@@ -103,6 +103,7 @@ class JetStream:
         schedule_ttl: float | Literal["never"] | None = None,
         schedule_source: str | None = None,
         schedule_time_zone: str | None = None,
+        schedule_rollup: Literal["sub"] | None = None,
         timeout: float | None = None,
         retry_for: float = 15.0,
     ) -> PubAck:
@@ -132,6 +133,7 @@ class JetStream:
             schedule_ttl: The `ttl` of the scheduled messages.
             schedule_source: Subject whose last message is published in place of this one. Server 2.14.
             schedule_time_zone: Time zone of the fields of cron, such as "Europe/Berlin". Server 2.14.
+            schedule_rollup: "sub": a scheduled message replaces all earlier ones of its subject. Server 2.14.
             timeout: Seconds that one attempt may take; by default the `timeout` of the context.
             retry_for: Seconds during which it is published again.
 
@@ -158,6 +160,7 @@ class JetStream:
             schedule_ttl=schedule_ttl,
             schedule_source=schedule_source,
             schedule_time_zone=schedule_time_zone,
+            schedule_rollup=schedule_rollup,
         )
 
     async def increment(

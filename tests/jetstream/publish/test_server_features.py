@@ -66,6 +66,23 @@ async def test_a_message_is_published_again_and_again(js: JetStream, name: str) 
     assert (await stream.get_last_message(target)).data == b"x"
 
 
+async def test_a_scheduled_message_may_replace_the_ones_before_it(js: JetStream, name: str) -> None:
+    config = StreamConfig(name=name, subjects=[f"{name}.>"], allow_msg_schedules=True, allow_rollup_hdrs=True)
+    stream = await js.create_stream(config)
+    for _ in range(3):
+        await js.publish(f"{name}.run", b"old")
+    soon = datetime.now(UTC) + timedelta(seconds=0.3)
+    await js.publish(
+        f"{name}.at", b"new", schedule=soon, schedule_target=f"{name}.run", schedule_rollup="sub"
+    )
+    for _ in range(6000):
+        if (await stream.get_last_message(f"{name}.run")).data == b"new":
+            break
+        await asyncio.sleep(0.01)
+    subjects = (await stream.info(subjects_filter=f"{name}.run")).state.subjects
+    assert subjects == {f"{name}.run": 1}
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -73,6 +90,8 @@ async def test_a_message_is_published_again_and_again(js: JetStream, name: str) 
         ({"schedule": "@hourly"}, "schedule needs schedule_target"),
         ({"schedule_target": "a"}, "schedule_target needs schedule"),
         ({"schedule_ttl": 5}, "schedule_ttl needs schedule"),
+        ({"schedule_rollup": "sub"}, "schedule_rollup needs schedule"),
+        ({"schedule": "@hourly", "schedule_target": "a", "schedule_rollup": "all"}, "must be 'sub'"),
         ({"schedule": datetime(2030, 1, 1), "schedule_target": "a"}, "has no time zone"),
         ({"schedule": 5, "schedule_target": "a"}, "schedule must be one line"),
         ({"schedule": "@at\r\nx", "schedule_target": "a"}, "schedule must be one line"),

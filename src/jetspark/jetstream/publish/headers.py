@@ -105,6 +105,8 @@ class Expectations(TypedDict, total=False):
     schedule_source: str | None
     #: Time zone of the fields of cron, such as "Europe/Berlin". Server 2.14.
     schedule_time_zone: str | None
+    #: "sub": a scheduled message replaces all earlier ones of its subject. Server 2.14.
+    schedule_rollup: Literal["sub"] | None
 
 
 def compose_headers(
@@ -246,6 +248,12 @@ def _check_rollup(option: str, value: object) -> str:
     return str(value)
 
 
+def _check_schedule_rollup(option: str, value: object) -> str:
+    if value != "sub":
+        raise UsageError(f"{option} must be 'sub', not {value!r}")
+    return "sub"
+
+
 def _check_schedule(option: str, value: object) -> str:
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -279,6 +287,7 @@ _OPTIONS: Final = {
     "schedule_ttl": ("Nats-Schedule-TTL", _check_ttl),
     "schedule_source": ("Nats-Schedule-Source", _check_subject),
     "schedule_time_zone": ("Nats-Schedule-Time-Zone", _check_line),
+    "schedule_rollup": ("Nats-Schedule-Rollup", _check_schedule_rollup),
 }
 _OF_SCHEDULES: Final = tuple(option for option in _OPTIONS if option.startswith("schedule_"))
 #: The server compares header names case-sensitively.
