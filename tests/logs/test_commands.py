@@ -127,6 +127,22 @@ def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
     assert cli.json("resume")["consumers"] == []
 
 
+def test_a_consumer_of_logs_waits_for_a_server_that_is_not_there_yet(
+    cli: Cli, server: Server, process: Callable[..., Process], tmp_path: Path
+) -> None:
+    cli("stream", "add", "LOGS", "--subjects", "logs.>")
+    cli("pub", "logs.0.h", "one")
+    server.stop()
+    assert "cannot connect" in cli.fails("consume-logs", "LOGS", tmp_path / "out", "--once", code=3)
+    running = process("consume-logs", "LOGS", tmp_path / "out", "--json", "--metrics", "100ms")
+    assert running.popen.stderr is not None
+    assert b"waiting for the server" in running.popen.stderr.readline()
+    server.start()
+    wait_until((tmp_path / "out" / "h.log").exists, "the line in its file")
+    running.signal(signal.SIGTERM)
+    assert running.end().code == 0
+
+
 def test_a_consumer_of_logs_that_is_killed_repeats_lines_and_loses_none(
     cli: Cli, server: Server, process: Callable[..., Process], tmp_path: Path
 ) -> None:
