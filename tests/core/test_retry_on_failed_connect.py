@@ -56,7 +56,7 @@ async def test_what_is_done_before_the_server_comes_is_done_when_it_comes(away: 
 async def test_wait_connected_waits_for_the_server(away: Server) -> None:
     async with connect(away.url, retry_on_failed_connect=True) as nc:
         with pytest.raises(
-            Timeout, match=r"no connection within 0\.01 s; last error: cannot connect"
+            Timeout, match=r"the connection was not made within 0\.01 s; last error: cannot connect"
         ) as caught:
             await nc.wait_connected(0.01)
         assert isinstance(caught.value.__cause__, ConnectionError)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def context(request: pytest.FixtureRequest, contexts: Path, tmp_path: Path, cert
         yield path
 
 
-async def connect_nats_py(path: Path) -> Any:
+@asynccontextmanager
+async def connect_nats_py(path: Path) -> AsyncIterator[Any]:
     """A connection of nats-py with what a context says."""
     said = json.loads(path.read_text())
     options: dict[str, Any] = {
@@ -99,17 +101,20 @@ async def connect_nats_py(path: Path) -> Any:
         "token": said["token"],
         "user_credentials": said["creds"],
         "nkeys_seed": said["nkey"],
+        "inbox_prefix": said["inbox_prefix"],
     }
     if said["ca"]:
         options["tls"] = ssl.create_default_context(cafile=said["ca"])
         options["tls"].load_cert_chain(said["cert"], said["key"])
-    given = {name: value for name, value in options.items() if value}
-    return await nats.connect(said["url"], inbox_prefix=said["inbox_prefix"], **given)
+    nc = await nats.connect(said["url"], **{name: value for name, value in options.items() if value})
+    try:
+        yield nc
+    finally:
+        await nc.close()
 
 
 async def test_both_connect_with_what_a_context_says(context: Path) -> None:
-    theirs = await connect_nats_py(context)
-    async with jetspark.connect(context="prod") as ours:
+    async with connect_nats_py(context) as theirs, jetspark.connect(context="prod") as ours:
         assert ours.new_inbox().startswith("_MINE.")
         assert theirs.new_inbox().startswith("_MINE.")
 
@@ -122,18 +127,15 @@ async def test_both_connect_with_what_a_context_says(context: Path) -> None:
         await ours.flush()
         assert (await ours.request("theirs", b"jetspark", timeout=60)).data == b"answer to jetspark"
         assert (await theirs.request("ours", b"nats-py", timeout=60)).data == b"answer to nats-py"
-    await theirs.close()
 
 
 async def test_both_use_the_domain_of_a_context(contexts: Path) -> None:
     with Server(domain="hub") as server:
         path = contexts / "hub.json"
         path.write_text(json.dumps({**EMPTY, "url": server.url, "jetstream_domain": "hub"}, indent=2))
-        theirs = await connect_nats_py(path)
-        js = theirs.jetstream(domain=json.loads(path.read_text())["jetstream_domain"])
-        await js.add_stream(name="SHARED", subjects=["shared"])
-        await js.publish("shared", b"1")
-        async with jetspark.connect(context="hub") as ours:
+        async with connect_nats_py(path) as theirs, jetspark.connect(context="hub") as ours:
+            js = theirs.jetstream(domain=json.loads(path.read_text())["jetstream_domain"])
+            await js.add_stream(name="SHARED", subjects=["shared"])
+            await js.publish("shared", b"1")
             stream = await ours.jetstream().get_stream("SHARED")
             assert (await stream.get_message(1)).data == b"1"
-        await theirs.close()

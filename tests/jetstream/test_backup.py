@@ -110,12 +110,10 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-async def test_a_killed_backup_leaves_no_archive_under_its_name(
-    js: JetStream, shared_server: Server, tmp_path: Path
-) -> None:
+async def test_a_killed_backup_leaves_no_archive_under_its_name(js: JetStream, tmp_path: Path) -> None:
     stream = await js.create_stream(StreamConfig(name="KILLED", subjects=["killed"]))
     await js.publish("killed", os.urandom(500_000))
-    arguments = [shared_server.url, "KILLED", str(tmp_path)]
+    arguments = [str(js.connection.connected_url), "KILLED", str(tmp_path)]
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, *arguments)
     assert await process.wait() == -signal.SIGKILL
     assert names(tmp_path) == ["stream.tar.s2.partial"]
