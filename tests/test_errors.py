@@ -7,6 +7,7 @@ import copy
 import inspect
 import pickle
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ SAMPLES = {
     "float": 1.5,
     "float | None": 1.5,
     "bool": True,
+    "datetime | None": datetime(2026, 1, 1, tzinfo=UTC),
     "tuple[str, ...]": ("ORDERS", "ARCHIVE"),
     "Mapping[str, tuple[object, object]] | None": {"ack_wait": (30.0, 5.0)},
 }

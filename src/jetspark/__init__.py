@@ -29,6 +29,17 @@ if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read
     from jetspark.jetstream.consumer import Consumer as Consumer
     from jetspark.jetstream.context import JetStream as JetStream
     from jetspark.jetstream.dead_letters import DeadLetter as DeadLetter
+    from jetspark.jetstream.kv.cache import KeyValueCache as KeyValueCache
+    from jetspark.jetstream.kv.codecs import Base64Keys as Base64Keys
+    from jetspark.jetstream.kv.codecs import EscapedKeys as EscapedKeys
+    from jetspark.jetstream.kv.codecs import KeyCodec as KeyCodec
+    from jetspark.jetstream.kv.codecs import PathKeys as PathKeys
+    from jetspark.jetstream.kv.config import KeyValueConfig as KeyValueConfig
+    from jetspark.jetstream.kv.entry import KeyValueEntry as KeyValueEntry
+    from jetspark.jetstream.kv.entry import KeyValueOperation as KeyValueOperation
+    from jetspark.jetstream.kv.status import KeyValueStatus as KeyValueStatus
+    from jetspark.jetstream.kv.store import KeyValue as KeyValue
+    from jetspark.jetstream.kv.watch import KeyValueWatch as KeyValueWatch
     from jetspark.jetstream.message.delivered import Batch as Batch
     from jetspark.jetstream.message.delivered import JetStreamMsg as JetStreamMsg
     from jetspark.jetstream.message.delivered import ack_all as ack_all
@@ -85,6 +96,13 @@ _NAMES: Final = {
     "jetstream.consumer": "Consumer",
     "jetstream.context": "JetStream",
     "jetstream.dead_letters": "DeadLetter",
+    "jetstream.kv.cache": "KeyValueCache",
+    "jetstream.kv.codecs": "Base64Keys EscapedKeys KeyCodec PathKeys",
+    "jetstream.kv.config": "KeyValueConfig",
+    "jetstream.kv.entry": "KeyValueEntry KeyValueOperation",
+    "jetstream.kv.status": "KeyValueStatus",
+    "jetstream.kv.store": "KeyValue",
+    "jetstream.kv.watch": "KeyValueWatch",
     "jetstream.message.delivered": "Batch JetStreamMsg ack_all",
     "jetstream.message.metadata": "Metadata SequencePair",
     "jetstream.message.stored": "StoredMessage",

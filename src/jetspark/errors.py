@@ -27,15 +27,19 @@ Error                              everything below; `hint` says what the user c
 └── JetStreamError                 everything below is about JetStream
     ├── APIError                   the server refused; carries `code`, `err_code`, `description`
     │   ├── StreamNotFound         there is no such stream
+    │   │   └── BucketNotFound     there is no such bucket
     │   ├── ConsumerNotFound       there is no such consumer, or it was not used for too long
     │   ├── MessageNotFound        no message with this sequence or subject
     │   ├── StreamNameInUse        a stream of this name has another configuration
+    │   │   └── BucketExists       a bucket of this name has another configuration
     │   ├── StreamSubjectOverlap   another stream stores these subjects
     │   ├── StreamFull             a limit is reached and the stream refuses new messages
     │   ├── StreamSealed           a sealed stream neither stores nor deletes messages
     │   ├── ConsumerNameInUse      a consumer of this name has another configuration
     │   ├── WrongLastSequence      the stream is not at the expected sequence
-    │   │   └── WrongLastMsgId     the same for the expected message id
+    │   │   ├── WrongLastMsgId     the same for the expected message id
+    │   │   ├── KeyExists          the key to create has a value
+    │   │   └── WrongRevision      the key is not at the expected revision
     │   ├── BatchPublishError      a batch was refused; none of its messages was stored
     │   ├── TooManyRequests        the server is too busy; try again later
     │   ├── InsufficientResources  no storage, memory or quota left
@@ -55,6 +59,7 @@ Error                              everything below; `hint` says what the user c
     │   ├── DuplicateSubscription  this push consumer already has a subscriber
     │   ├── ConsumerMismatch       the consumer is configured differently; carries `differences`
     │   └── ConsumerIsPull         a pull consumer: subscribing is not possible
+    ├── KeyNotFound                the key has no value; carries the tombstone, if it had one
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
     ├── DataLoss                   a stream lost messages before they were read; names the range
     ├── MessageGap                 messages of a push consumer did not arrive; names the range
@@ -69,6 +74,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, ClassVar
 
 __all__ = [
@@ -76,6 +82,8 @@ __all__ = [
     "AuthorizationError",
     "BadRequest",
     "BatchPublishError",
+    "BucketExists",
+    "BucketNotFound",
     "ConnectionClosed",
     "ConnectionDraining",
     "ConnectionError",
@@ -96,6 +104,8 @@ __all__ = [
     "JetStreamNotEnabled",
     "JetStreamNotEnabledForAccount",
     "JetStreamUnavailable",
+    "KeyExists",
+    "KeyNotFound",
     "LeadershipChanged",
     "MaxPayloadError",
     "MessageGap",
@@ -131,6 +141,7 @@ __all__ = [
     "UsageError",
     "WrongLastMsgId",
     "WrongLastSequence",
+    "WrongRevision",
 ]
 
 
@@ -279,6 +290,31 @@ class PublishError(JetStreamError):
         self.first = first
 
 
+class KeyNotFound(JetStreamError):
+    """A key of a bucket has no value. If it had one, `operation` (`DEL` or `PURGE`), `revision` and `created`
+    are those of the tombstone; else they are None.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        bucket: str = "",
+        key: str = "",
+        operation: str | None = None,
+        revision: int | None = None,
+        created: datetime | None = None,
+        hint: str | None = None,
+    ) -> None:
+        deleted = f": deleted by {operation} at revision {revision}" if operation else ""
+        super().__init__(message or f"key {key!r} not found in bucket {bucket}{deleted}", hint=hint)
+        self.bucket = bucket
+        self.key = key
+        self.operation = operation
+        self.revision = revision
+        self.created = created
+
+
 class DataLoss(JetStreamError):
     """A stream lost messages before they were read: of `stream`, the sequences from `first_seq` to before
     `next_seq`, which is None when unknown. `cause` says why, as far as it is known.
@@ -368,6 +404,10 @@ class StreamNotFound(APIError):
     _hint = "Create it with js.create_stream(...), or check `domain` and the account"
 
 
+class BucketNotFound(StreamNotFound):
+    """There is no such key-value bucket."""
+
+
 class ConsumerNotFound(APIError):
     """There is no such consumer. An ephemeral one is deleted after a while without use."""
 
@@ -383,6 +423,10 @@ class StreamNameInUse(APIError):
     """A stream of this name exists with another configuration."""
 
     _hint = "Use js.update_stream(...) or js.create_or_update_stream(...), or another name"
+
+
+class BucketExists(StreamNameInUse):
+    """A bucket of this name exists with another configuration."""
 
 
 class StreamSubjectOverlap(APIError):
@@ -419,6 +463,14 @@ class WrongLastSequence(APIError):
 
 class WrongLastMsgId(WrongLastSequence):
     """The last message of the stream has another `Nats-Msg-Id` than expected. Nothing was stored."""
+
+
+class KeyExists(WrongLastSequence):
+    """The key to create has a value. Nothing was stored."""
+
+
+class WrongRevision(WrongLastSequence):
+    """The key is not at the expected revision: it changed meanwhile. Nothing was stored."""
 
 
 class BatchPublishError(APIError):

@@ -23,6 +23,7 @@ from jetspark.blocking.mirror import WORDS, plain_doc
 from jetspark.core import message as core_message
 from jetspark.core import subscription
 from jetspark.jetstream import advisories, consumer, context, stream
+from jetspark.jetstream.kv import cache, store, watch
 from jetspark.jetstream.message import delivered
 from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.publish import atomic, publisher
@@ -44,6 +45,9 @@ PAIRS: dict[type, type] = {
     iterate.Consuming: blocking.Consuming,
     publisher.Publisher: blocking.Publisher,
     atomic.AtomicBatch: blocking.AtomicBatch,
+    store.KeyValue: blocking.KeyValue,
+    watch.KeyValueWatch: blocking.KeyValueWatch,
+    cache.KeyValueCache: blocking.KeyValueCache,
     advisories.Advisories: blocking.Advisories,
     push.PushSubscription: blocking.PushSubscription,
     pull_subscription.PullSubscription: blocking.PullSubscription,
@@ -75,6 +79,7 @@ DIFFERENCES: dict[str, dict[type, str]] = {
         push.PushSubscription: "give_back hand_to take",
         iterate.Messages: "notify put_back take",
         publisher.Publisher: "frame",
+        watch.KeyValueWatch: "take",
     },
     _ATTRIBUTE: {
         blocking.OrderedConsumer: "stream_name",

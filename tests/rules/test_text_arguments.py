@@ -16,7 +16,17 @@ import pytest
 import pytest_asyncio
 
 import jetspark
-from jetspark import ConsumerConfig, Error, Headers, PubAck, StreamConfig, UsageError, blocking
+from jetspark import (
+    ConsumerConfig,
+    Error,
+    Headers,
+    KeyValueConfig,
+    PubAck,
+    StreamConfig,
+    UsageError,
+    blocking,
+)
+from jetspark.jetstream.kv import config as kv_models
 from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.model import consumer as consumer_models
 from jetspark.jetstream.model import requests as request_models
@@ -81,7 +91,7 @@ def name() -> str:
 
 def valid(name: str, function: str) -> dict[str, object]:
     """Arguments for the parameters that are required."""
-    is_stream = function.endswith("_stream")
+    configs = {"stream": StreamConfig(name=name), "value": KeyValueConfig(bucket=name)}
     return {
         "subject": f"{name}.x",
         "subjects": ">",
@@ -89,7 +99,13 @@ def valid(name: str, function: str) -> dict[str, object]:
         "stream": name,
         "consumer": "c",
         "group": "g",
-        "config": StreamConfig(name=name) if is_stream else ConsumerConfig(name="c"),
+        "config": configs.get(function.rpartition("_")[2], ConsumerConfig(name="c")),
+        "bucket": name,
+        "key": "k",
+        "keys": ["k"],
+        "value": b"v",
+        "values": {"k": b"v"},
+        "revision": 1,
         "sequence": 1,
         "until": 60.0,
         "max_messages": 1,
@@ -142,8 +158,10 @@ async def objects(shared_server: Server, name: str) -> AsyncIterator[dict[str, A
             "Publisher": js.publisher(),
             "AtomicBatch": js.atomic_batch(),
             "PullSubscription": await js.pull_subscribe(f"{name}.>", durable="p"),
+            "KeyValue": await js.create_key_value(KeyValueConfig(bucket=name, storage="memory")),
         }
         await stream.delete()
+        await js.delete_key_value(name)
 
 
 @pytest.fixture
@@ -168,8 +186,10 @@ def plain_objects(shared_server: Server, name: str) -> Iterator[dict[str, Any]]:
             "Publisher": js.publisher(),
             "AtomicBatch": js.atomic_batch(),
             "PullSubscription": js.pull_subscribe(f"{name}.>", durable="p"),
+            "KeyValue": js.create_key_value(KeyValueConfig(bucket=name, storage="memory")),
         }
         stream.delete()
+        js.delete_key_value(name)
 
 
 async def outcome(function: Callable[..., Any], given: dict[str, object]) -> Exception | None:
@@ -234,6 +254,9 @@ async def test_other_types_for_configurations_and_events_are_refused(
         js.create_stream,
         js.update_stream,
         js.create_or_update_stream,
+        js.create_key_value,
+        js.update_key_value,
+        js.create_or_update_key_value,
         stream.update,
         stream.create_consumer,
         stream.update_consumer,
@@ -321,7 +344,7 @@ def test_a_header_name_that_is_not_text_is_refused(name: Any) -> None:
 MODELS = sorted(
     {
         value
-        for module in (stream_models, consumer_models, request_models)
+        for module in (stream_models, consumer_models, request_models, kv_models)
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Model) and value not in (Model, PubAck)
     },
@@ -333,7 +356,14 @@ MODELS = sorted(
 def test_models_refuse_bad_text(model: type[Model]) -> None:
     fields = [field for field in msgspec.structs.fields(model) if field.name != "extra"]
     required: dict[str, object] = {"name": "a", "stream_name": "a", "dest": "a", "src": "a", "group": "a"}
-    required |= {"config": ConsumerConfig(name="a"), "seq": 1, "sequence": 1, "subject": "a", "stream": "a"}
+    required |= {
+        "bucket": "a",
+        "config": ConsumerConfig(name="a"),
+        "seq": 1,
+        "sequence": 1,
+        "subject": "a",
+        "stream": "a",
+    }
     needed = {field.name for field in fields if field.required}
     found = []
     for field in fields:

@@ -19,6 +19,7 @@ The map, in reading order; each file may import those above it (`context` also n
     publisher, atomic   twins of the files of those names in jetstream/publish
     push_subscription   twin of jetstream/push/subscription
     pull_subscription   twin of jetstream/subscribe/pull
+    kv                  twin of jetstream/kv
     advisories          twin of jetstream/advisories
     context             twin of jetstream/context
     connection          twin of core/connection and client: `Connection`, `connect`, `from_env`
@@ -32,6 +33,7 @@ from jetspark.blocking.connection import Connection, connect, from_env
 from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.context import JetStream
 from jetspark.blocking.iterate import Consuming, Messages
+from jetspark.blocking.kv import KeyValue, KeyValueCache, KeyValueWatch
 from jetspark.blocking.message import Batch, JetStreamMsg, Msg, ack_all
 from jetspark.blocking.ordered import OrderedConsumer
 from jetspark.blocking.publisher import Publisher
@@ -49,6 +51,9 @@ __all__ = [
     "Consuming",
     "JetStream",
     "JetStreamMsg",
+    "KeyValue",
+    "KeyValueCache",
+    "KeyValueWatch",
     "Messages",
     "Msg",
     "OrderedConsumer",

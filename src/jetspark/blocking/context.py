@@ -8,6 +8,7 @@ from jetspark.blocking.advisories import Advisories
 from jetspark.blocking.atomic import AtomicBatch
 from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.iterate import Handler
+from jetspark.blocking.kv import KeyValue
 from jetspark.blocking.mirror import Twin, calls, iterates, makes, mirrors
 from jetspark.blocking.ordered import OrderedConsumer
 from jetspark.blocking.publisher import Publisher
@@ -110,6 +111,16 @@ class JetStream(Twin[aio.JetStream]):
         return PushSubscription.open(self._bridge, subscribing, callback)  # type: ignore[arg-type]
 
     pull_subscribe = calls(aio.JetStream.pull_subscribe, PullSubscription)
+
+    # --- key-value buckets
+
+    key_value = calls(aio.JetStream.key_value, KeyValue)
+    create_key_value = calls(aio.JetStream.create_key_value, KeyValue)
+    update_key_value = calls(aio.JetStream.update_key_value, KeyValue)
+    create_or_update_key_value = calls(aio.JetStream.create_or_update_key_value, KeyValue)
+    delete_key_value = calls(aio.JetStream.delete_key_value)
+    key_values = iterates(aio.JetStream.key_values)
+    key_value_names = iterates(aio.JetStream.key_value_names)
 
     # --- advisories
 

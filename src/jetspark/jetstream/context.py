@@ -1,7 +1,7 @@
 """The JetStream context: the entry to JetStream for one account and one connection.
 
 It manages streams and consumers, publishes, subscribes and reads. The methods delegate to `manage/`,
-`publish/`, `subscribe/` and `advisories.py`; they are documented here.
+`publish/`, `subscribe/`, `kv/` and `advisories.py`; they are documented here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from jetspark.jetstream.backup import restore
 from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.counters import increment
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
+from jetspark.jetstream.kv import buckets
+from jetspark.jetstream.kv.codecs import KeyCodec
+from jetspark.jetstream.kv.config import KeyValueConfig
+from jetspark.jetstream.kv.status import KeyValueStatus
+from jetspark.jetstream.kv.store import KeyValue
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.model.advisories import Advisory
@@ -445,6 +450,44 @@ class JetStream:
             pull=True, subject=subject, durable=durable, stream=stream, consumer=consumer, config=config
         )
         return await pull_subscribe(self._api, asked)
+
+    # --- key-value buckets
+
+    async def key_value(self, bucket: str, *, codec: KeyCodec | None = None) -> KeyValue:
+        """An existing key-value bucket. Raises `BucketNotFound`.
+
+        With a `codec`, such as `EscapedKeys()`, other text than valid keys can be used as keys.
+        """
+        return await buckets.find(self._api, bucket, codec)
+
+    async def create_key_value(self, config: KeyValueConfig, *, codec: KeyCodec | None = None) -> KeyValue:
+        """Create a key-value bucket; or return the existing one, if its settings are the same.
+
+        Raises `BucketExists` if they differ. `codec` as for `key_value`.
+        """
+        return await buckets.create(self._api, config, codec)
+
+    async def update_key_value(self, config: KeyValueConfig, *, codec: KeyCodec | None = None) -> KeyValue:
+        """Change a bucket. Settings that `config` leaves out get their defaults. Raises `BucketNotFound`."""
+        return await buckets.update(self._api, config, codec)
+
+    async def create_or_update_key_value(
+        self, config: KeyValueConfig, *, codec: KeyCodec | None = None
+    ) -> KeyValue:
+        """Create a bucket, or change the existing one to these settings."""
+        return await buckets.create_or_update(self._api, config, codec)
+
+    async def delete_key_value(self, bucket: str) -> None:
+        """Delete a bucket and all its keys. Raises `BucketNotFound`."""
+        await buckets.delete(self._api, bucket)
+
+    def key_values(self) -> AsyncIterator[KeyValueStatus]:
+        """All key-value buckets."""
+        return buckets.statuses(self._api)
+
+    def key_value_names(self) -> AsyncIterator[str]:
+        """The names of all key-value buckets."""
+        return buckets.names(self._api)
 
     # --- advisories
 

@@ -1,0 +1,133 @@
+"""The settings of a bucket, and the stream that they make."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from jetspark.jetstream.kv.names import check_bucket, key_prefix, stream_of
+from jetspark.jetstream.model.base import Duration, Model
+from jetspark.jetstream.model.stream import (
+    DiscardPolicy,
+    Placement,
+    RePublish,
+    StorageType,
+    StoreCompression,
+    StreamConfig,
+    StreamSource,
+    SubjectTransform,
+)
+
+__all__ = ["KeyValueConfig", "changed_stream", "new_stream"]
+
+MAX_HISTORY: Final = 64
+#: ADR-8: the duplicate window, in seconds, unless values live shorter.
+_DUPLICATE_WINDOW: Final = 120.0
+
+
+class KeyValueConfig(Model, frozen=True, kw_only=True):
+    """The settings of a key-value bucket. Only `bucket` is required.
+
+    Raises `UsageError` at construction for settings that the server would refuse, with the field named.
+    """
+
+    #: Name: letters, digits, - and _.
+    bucket: str
+    #: For people. At most 4 KiB.
+    description: str | None = None
+    #: Revisions that are kept of each key, 1 to 64.
+    history: int = 1
+    #: Seconds that a revision lives; 0 is no limit, else at least 0.1.
+    ttl: Duration | None = None
+    #: Largest value in bytes, headers included; -1 is no limit.
+    max_value_size: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    #: Most bytes of the whole bucket; -1 is no limit. A full bucket refuses new values.
+    max_bytes: int | None = None
+    #: Where values are kept. Cannot be changed later.
+    storage: StorageType | str = StorageType.FILE
+    #: Servers that hold a copy, 1 to 5.
+    replicas: int | None = None
+    #: Which servers may host it.
+    placement: Placement | None = None
+    #: Publish stored values again, for subscribers without JetStream.
+    republish: RePublish | None = None
+    #: Be a copy of this bucket, by the name of the bucket: reads are answered here, writes go to the origin.
+    mirror: StreamSource | None = None
+    #: Copy the keys of these buckets in, by the names of the buckets.
+    sources: list[StreamSource] = msgspec.field(default_factory=list)
+    #: Compress the values on disk. Server 2.10.
+    compression: bool = False
+    #: Leave a tombstone for this many seconds, at least 1, when a key expires, so that watches see it. Also
+    #: allows a `ttl` for a single key. Server 2.11.
+    limit_marker_ttl: Duration | None = None
+    #: Let every replica and mirror answer reads: fast, but a read may miss a write that was just made.
+    #: Without it the leader answers all reads.
+    direct: bool = True
+    #: Names and values, at most 128 KiB in all. Server 2.10.
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def check(self) -> None:
+        check_bucket(self.bucket, self._argument("bucket"))
+        if not 1 <= self.history <= MAX_HISTORY:
+            self._refuse("history", f"is not from 1 to {MAX_HISTORY}")
+        if self.mirror is not None and self.sources:
+            self._refuse("sources", "exclude a mirror")
+        new_stream(self)
+
+
+def new_stream(config: KeyValueConfig) -> StreamConfig:
+    """The stream of a new bucket. Raises `UsageError`."""
+    return StreamConfig(name=stream_of(config.bucket), **_settings(config))  # type: ignore[arg-type]
+
+
+def changed_stream(existing: StreamConfig, config: KeyValueConfig) -> StreamConfig:
+    """The stream of an existing bucket, with the settings that are not those of buckets as they are."""
+    settings = _settings(config)
+    own = {name: value for name, value in existing.metadata.items() if name.startswith("_nats.")}
+    return existing.replace(**settings | {"metadata": config.metadata | own})
+
+
+def _settings(config: KeyValueConfig) -> dict[str, object]:
+    markers = config.limit_marker_ttl or None
+    window = min(config.ttl, _DUPLICATE_WINDOW) if config.ttl else _DUPLICATE_WINDOW
+    mirror = None if config.mirror is None else _origin(config.mirror)
+    return {
+        "description": config.description,
+        "subjects": [] if mirror else [f"{key_prefix(config.bucket)}>"],
+        "max_msgs_per_subject": config.history,
+        "max_age": config.ttl,
+        "max_msg_size": config.max_value_size,
+        "max_bytes": config.max_bytes,
+        "storage": config.storage,
+        "num_replicas": config.replicas,
+        "placement": config.placement,
+        "republish": config.republish,
+        "mirror": mirror,
+        "mirror_direct": mirror is not None and config.direct,
+        "sources": [_source(source, config.bucket) for source in config.sources],
+        "compression": StoreCompression.S2 if config.compression else StoreCompression.NONE,
+        "duplicate_window": window,
+        "discard": DiscardPolicy.NEW,
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+        "allow_direct": config.direct,
+        "allow_msg_ttl": markers is not None,
+        "subject_delete_marker_ttl": markers,
+        "metadata": config.metadata,
+    }
+
+
+def _origin(source: StreamSource) -> StreamSource:
+    """The stream of a bucket, whose name may be given as that of its stream."""
+    return source if source.name.startswith("KV_") else source.replace(name=stream_of(source.name))
+
+
+def _source(source: StreamSource, bucket: str) -> StreamSource:
+    """A bucket whose keys are copied: they get the subjects of this one, unless the user says which."""
+    origin = _origin(source)
+    name = origin.name.removeprefix("KV_")
+    if name == bucket or origin.subject_transforms or origin.filter_subject:
+        return origin
+    transform = SubjectTransform(src=f"{key_prefix(name)}>", dest=f"{key_prefix(bucket)}>")
+    return origin.replace(subject_transforms=[transform])

@@ -1,0 +1,213 @@
+"""A feed: the messages of some subjects of a stream, the current ones first, then each new one; once and in
+order.
+
+It reads an ordered consumer, which continues behind its last message when a consumer, a leader or a
+connection is lost. While the last message of each subject is being read, that would be wrong: what lies
+behind may be the history of a subject. So a feed that is interrupted there asks for the last messages once
+more, and drops those that it has returned already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from jetspark.errors import BucketNotFound, Error, StreamNotFound
+from jetspark.jetstream.api import API
+from jetspark.jetstream.manage import consumers
+from jetspark.jetstream.message.metadata import Metadata, parse_metadata
+from jetspark.jetstream.model.consumer import DeliverPolicy
+from jetspark.jetstream.on_error import OnError
+from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
+from jetspark.jetstream.pull.buffer import BufferState, PullBuffer
+from jetspark.jetstream.retry import retry
+from jetspark.wire import MsgFrame
+
+__all__ = ["Delivered", "Feed", "not_found"]
+
+#: Most bytes that are requested or buffered. A larger message gets room for itself.
+_MAX_BYTES: Final = 8 * 1024 * 1024
+#: Seconds in which the first consumer must be created: an election takes up to 9.
+_START_WITHIN: Final = 15.0
+#: Seconds without a message, before the feed has caught up, after which the server is asked whether one is
+#: left.
+_SILENCE: Final = 1.0
+
+
+class Delivered(NamedTuple):
+    """A message of a feed."""
+
+    frame: MsgFrame
+    metadata: Metadata
+
+
+class Feed:
+    """Reads messages of a stream. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        api: API,
+        stream: str,
+        subjects: list[str],
+        policy: DeliverPolicy,
+        *,
+        start_seq: int | None = None,
+        headers_only: bool = False,
+        on_error: OnError | None = None,
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._subjects = subjects
+        self._policy = policy
+        self._start_seq = start_seq
+        self._headers_only = headers_only
+        self._on_error = on_error
+        self._consumer: OrderedConsumer | None = None
+        self._buffer: PullBuffer | None = None
+        # The consumer whose messages are read until the feed has caught up; empty before its first message.
+        self._name = ""
+        # How many messages it still had when it was created.
+        self._left = 0
+        self._last = 0
+        # Another consumer took its place meanwhile.
+        self._interrupted = False
+        # Messages that arrived together with the last one of the current ones.
+        self._held: list[Delivered] = []
+        #: Whether everything that was stored when it began has been returned.
+        self.caught_up = policy is DeliverPolicy.NEW
+        #: Whether nothing arrives any more.
+        self.ended = False
+
+    async def start(self) -> None:
+        """Create the first consumer. Raises what that raises, `BucketNotFound` if there is no stream."""
+        await retry(self._open, _START_WITHIN)
+
+    async def take(self, timeout: float | None = None) -> list[Delivered]:
+        """The messages that have arrived, at least one.
+
+        None of them after `timeout` seconds, when it has ended, and when it has just caught up. Messages from
+        before and after that are never returned together. Raises the error that ended it.
+        """
+        if self._held:
+            held, self._held = self._held, []
+            return held
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        before = self.caught_up
+        while not self.ended:
+            left = None if deadline is None else deadline - loop.time()
+            found = await (self._follow(left) if before else self._catch_up(left))
+            if found or self.caught_up is not before or self._is_over():
+                return found
+            if deadline is not None and loop.time() >= deadline:
+                break
+        return []
+
+    async def stop(self) -> None:
+        """End it and delete its consumer."""
+        self.ended = True
+        self._held.clear()
+        if self._buffer is not None:
+            await self._buffer.stop()
+
+    # --- the consumer
+
+    async def _open(self) -> None:
+        consumer = OrderedConsumer(
+            self._api,
+            self._stream,
+            filter_subjects=self._subjects,
+            deliver_policy=self._policy,
+            opt_start_seq=self._start_seq,
+            headers_only=self._headers_only,
+        )
+        most = max(_MAX_BYTES, 2 * self._api.connection.max_payload)
+        buffer = pull_buffer(consumer, {"max_bytes": most, "expires": 30.0}, self._on_error)
+        try:
+            await buffer.start()
+        except StreamNotFound as error:
+            raise not_found(self._stream, error) from None
+        self._consumer, self._buffer, self._name = consumer, buffer, ""
+        created = consumer.cached_info
+        if created is not None and not created.num_pending:
+            self.caught_up = True
+
+    @property
+    def _reading(self) -> PullBuffer:
+        assert self._buffer is not None, "not started"
+        return self._buffer
+
+    def _is_over(self) -> bool:
+        if self._reading.state not in (BufferState.OVER, BufferState.STOPPING):
+            return False
+        self.ended = True
+        error = self._reading.error
+        if isinstance(error, StreamNotFound):
+            raise not_found(self._stream, error)
+        if error is not None:
+            raise error
+        return True
+
+    # --- the messages
+
+    async def _follow(self, timeout: float | None) -> list[Delivered]:
+        """The next new messages."""
+        return _delivered(await self._reading.take(timeout))
+
+    async def _catch_up(self, timeout: float | None) -> list[Delivered]:
+        """The next of the current messages; perhaps none."""
+        if self._interrupted:
+            await self._reading.stop()
+            await retry(self._open)
+            self._interrupted = False
+            return []
+        frames = await self._reading.take(_SILENCE if timeout is None else min(timeout, _SILENCE))
+        if not frames and self._reading.state is BufferState.RUNNING and await self._nothing_left():
+            self.caught_up = True
+        found: list[Delivered] = []
+        for place, frame in enumerate(frames):
+            metadata = parse_metadata(frame.reply)
+            if not self._name:
+                self._name, self._left = metadata.consumer, metadata.num_pending + 1
+            elif metadata.consumer != self._name and self._policy is DeliverPolicy.LAST_PER_SUBJECT:
+                self._interrupted = True
+                break
+            self._left -= 1
+            if metadata.sequence.stream > self._last:
+                self._last = metadata.sequence.stream
+                found.append(Delivered(frame, metadata))
+            if self._left <= 0 or not metadata.num_pending:
+                self._held = _delivered(frames[place + 1 :])
+                self.caught_up = True
+                break
+        return found
+
+    async def _nothing_left(self) -> bool:
+        """Whether the server has no current message left: those that were missing are deleted by now."""
+        assert self._consumer is not None
+        current = self._consumer.cached_info
+        if current is None:
+            return False
+        try:
+            info = await consumers.info(self._api, self._stream, current.name)
+        except Error:
+            return False  # The chain behind the ordered consumer notices, too.
+        reached = not info.delivered.consumer_seq or info.delivered.stream_seq <= self._consumer.last_sequence
+        return not info.num_pending and reached and self._consumer.cached_info is current
+
+
+def _delivered(frames: list[MsgFrame]) -> list[Delivered]:
+    return [Delivered(frame, parse_metadata(frame.reply)) for frame in frames]
+
+
+def not_found(stream: str, error: StreamNotFound) -> BucketNotFound:
+    """The error for the stream of a bucket."""
+    bucket = stream.partition("_")[2]
+    return BucketNotFound(
+        f"bucket {bucket} not found",
+        code=error.code,
+        err_code=error.err_code,
+        description=error.description,
+        stream=stream,
+        hint="Create it, or check `domain` and the account",
+    )

@@ -1,0 +1,106 @@
+"""A watch: the entries of a bucket as they change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Self
+
+from jetspark.jetstream.kv.entry import KeyValueEntry
+from jetspark.jetstream.kv.feed import Delivered, Feed
+
+__all__ = ["KeyValueWatch"]
+
+
+class KeyValueWatch:
+    """The changes of a bucket: `async with kv.watch() as changes: async for entry in changes: ...`.
+
+    It begins with the current entries, unless it was asked for updates only, and goes on with each change,
+    once and in order, across lost connections, leaders and consumers. Leaving the context ends it.
+    """
+
+    def __init__(self, feed: Feed, read: Callable[[Delivered], KeyValueEntry], ignore_deletes: bool) -> None:
+        self._feed = feed
+        self._read = read
+        self._ignore_deletes = ignore_deletes
+        self._ready: deque[KeyValueEntry] = deque()
+        self._started = False
+        # Whether the feed had caught up before it returned what is ready.
+        self._caught_up = feed.caught_up
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all entries that were there when it began have been returned."""
+        return self._caught_up or (self._feed.caught_up and not self._ready)
+
+    async def next(self, timeout: float | None = None) -> KeyValueEntry | None:
+        """The next entry; None when none came within `timeout` seconds, or after `stop`.
+
+        Raises the error that ended it: `BucketNotFound` when the bucket was deleted, `ConnectionClosed`.
+        """
+        return self._ready.popleft() if await self._wait(timeout) else None
+
+    async def initial(self) -> AsyncIterator[KeyValueEntry]:
+        """The entries that were there when it began. `next` and `async for` go on behind them."""
+        await self._start()
+        while not self.caught_up and await self._wait(None, initial=True):
+            yield self._ready.popleft()
+
+    async def take(self, timeout: float | None = None, *, initial: bool = False) -> list[KeyValueEntry]:
+        """The entries that have arrived; otherwise like `next`. For readers that pass them to a thread.
+
+        With `initial` none as soon as it has caught up.
+        """
+        await self._wait(timeout, initial=initial)
+        entries = list(self._ready)
+        self._ready.clear()
+        return entries
+
+    async def stop(self) -> None:
+        """End it: `next` returns None from now on."""
+        self._started = True
+        self._ready.clear()
+        await self._feed.stop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> KeyValueEntry:
+        entry = self._ready.popleft() if self._ready else await self.next()
+        if entry is None:
+            raise StopAsyncIteration
+        return entry
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        try:
+            await self._feed.start()
+        except BaseException:
+            self._started = False
+            raise
+
+    async def _wait(self, timeout: float | None, *, initial: bool = False) -> bool:
+        """Wait until entries are ready. False after `timeout` seconds, and when it has ended."""
+        await self._start()
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while not self._ready:
+            if self._feed.ended or (initial and self._feed.caught_up):
+                return False
+            self._caught_up = self._feed.caught_up
+            delivered = await self._feed.take(None if deadline is None else deadline - loop.time())
+            entries = map(self._read, delivered)
+            self._ready.extend(entry for entry in entries if not (self._ignore_deletes and entry.deleted))
+            if not delivered and deadline is not None and loop.time() >= deadline:
+                return False
+        return True
