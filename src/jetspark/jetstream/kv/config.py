@@ -59,7 +59,7 @@ class KeyValueConfig(Model, frozen=True, kw_only=True):
     #: Compress the values on disk. Server 2.10.
     compression: bool = False
     #: Leave a tombstone for this many seconds, at least 1, when a key expires, so that watches see it. Also
-    #: allows a `ttl` for a single key. Server 2.11.
+    #: allows a `ttl` for a single key, which is never shorter than this. Server 2.11.
     limit_marker_ttl: Duration | None = None
     #: Let every replica and mirror answer reads: fast, but a read may miss a write that was just made.
     #: Without it the leader answers all reads.

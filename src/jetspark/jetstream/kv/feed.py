@@ -17,13 +17,15 @@ from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.consumer import DeliverPolicy
+from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.on_error import OnError
 from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
 from jetspark.jetstream.pull.buffer import BufferState, PullBuffer
+from jetspark.jetstream.read.ranges import stream_info
 from jetspark.jetstream.retry import retry
 from jetspark.wire import MsgFrame
 
-__all__ = ["Delivered", "Feed", "not_found"]
+__all__ = ["Delivered", "Feed", "bucket_info", "not_found"]
 
 #: Most bytes that are requested or buffered. A larger message gets room for itself.
 _MAX_BYTES: Final = 8 * 1024 * 1024
@@ -66,8 +68,9 @@ class Feed:
         self._buffer: PullBuffer | None = None
         # The consumer whose messages are read until the feed has caught up; empty before its first message.
         self._name = ""
-        # How many messages it still had when it was created.
+        # How many messages it still had when it was created, and how many have arrived.
         self._left = 0
+        self._deliveries = 0
         self._last = 0
         # Another consumer took its place meanwhile.
         self._interrupted = False
@@ -97,7 +100,7 @@ class Feed:
         while not self.ended:
             left = None if deadline is None else deadline - loop.time()
             found = await (self._follow(left) if before else self._catch_up(left))
-            if found or self.caught_up is not before or self._is_over():
+            if found or self.caught_up is not before or await self._is_over():
                 return found
             if deadline is not None and loop.time() >= deadline:
                 break
@@ -125,9 +128,10 @@ class Feed:
         buffer = pull_buffer(consumer, {"max_bytes": most, "expires": 30.0}, self._on_error)
         try:
             await buffer.start()
-        except StreamNotFound as error:
-            raise not_found(self._stream, error) from None
-        self._consumer, self._buffer, self._name = consumer, buffer, ""
+        except StreamNotFound:
+            await bucket_info(self._api, self._stream)
+            await buffer.start()
+        self._consumer, self._buffer, self._name, self._deliveries = consumer, buffer, "", 0
         created = consumer.cached_info
         if created is not None and not created.num_pending:
             self.caught_up = True
@@ -137,22 +141,39 @@ class Feed:
         assert self._buffer is not None, "not started"
         return self._buffer
 
-    def _is_over(self) -> bool:
+    async def _is_over(self) -> bool:
+        """Whether nothing arrives any more. Raises the error that ended it."""
         if self._reading.state not in (BufferState.OVER, BufferState.STOPPING):
             return False
-        self.ended = True
         error = self._reading.error
-        if isinstance(error, StreamNotFound):
-            raise not_found(self._stream, error)
+        if isinstance(error, StreamNotFound) and not self.ended:
+            info = await bucket_info(self._api, self._stream, reaching=max(self._last, 1))
+            if info.state.last_seq < self._last:
+                raise not_found(self._stream, error)  # Another bucket of this name.
+            # A server that has just started did not know its streams yet.
+            await self._continue()
+            return False
+        self.ended = True
         if error is not None:
             raise error
         return True
+
+    async def _continue(self) -> None:
+        """Go on behind the last message that was returned."""
+        if self.caught_up or self._policy is not DeliverPolicy.LAST_PER_SUBJECT:
+            self._start_seq = self._last + 1 if self._last else self._start_seq
+            if self._start_seq is not None:
+                self._policy = DeliverPolicy.BY_START_SEQUENCE
+        await retry(self._open)
 
     # --- the messages
 
     async def _follow(self, timeout: float | None) -> list[Delivered]:
         """The next new messages."""
-        return _delivered(await self._reading.take(timeout))
+        found = _delivered(await self._reading.take(timeout))
+        if found:
+            self._last = found[-1].metadata.sequence.stream
+        return found
 
     async def _catch_up(self, timeout: float | None) -> list[Delivered]:
         """The next of the current messages; perhaps none."""
@@ -173,11 +194,14 @@ class Feed:
                 self._interrupted = True
                 break
             self._left -= 1
+            self._deliveries = metadata.sequence.consumer
             if metadata.sequence.stream > self._last:
                 self._last = metadata.sequence.stream
                 found.append(Delivered(frame, metadata))
             if self._left <= 0 or not metadata.num_pending:
                 self._held = _delivered(frames[place + 1 :])
+                if self._held:
+                    self._last = self._held[-1].metadata.sequence.stream
                 self.caught_up = True
                 break
         return found
@@ -192,12 +216,20 @@ class Feed:
             info = await consumers.info(self._api, self._stream, current.name)
         except Error:
             return False  # The chain behind the ordered consumer notices, too.
-        reached = not info.delivered.consumer_seq or info.delivered.stream_seq <= self._consumer.last_sequence
-        return not info.num_pending and reached and self._consumer.cached_info is current
+        arrived = self._deliveries if current.name == self._name else 0
+        return not info.num_pending and info.delivered.consumer_seq == arrived
 
 
 def _delivered(frames: list[MsgFrame]) -> list[Delivered]:
     return [Delivered(frame, parse_metadata(frame.reply)) for frame in frames]
+
+
+async def bucket_info(api: API, stream: str, *, reaching: int = 1) -> StreamInfo:
+    """The stream of a bucket that should exist, asked for again for a while. Raises `BucketNotFound`."""
+    try:
+        return await stream_info(api, stream, reaching=reaching)
+    except StreamNotFound as error:
+        raise not_found(stream, error) from None
 
 
 def not_found(stream: str, error: StreamNotFound) -> BucketNotFound:

@@ -22,7 +22,7 @@ from jetspark.jetstream.kv.entry import (
     operation_in,
     operation_of,
 )
-from jetspark.jetstream.kv.feed import Delivered, Feed, not_found
+from jetspark.jetstream.kv.feed import Delivered, Feed, bucket_info, not_found
 from jetspark.jetstream.kv.keyspace import KeySpace
 from jetspark.jetstream.kv.names import key_prefix
 from jetspark.jetstream.kv.status import KeyValueStatus
@@ -92,11 +92,9 @@ class KeyValueReader:
             check_count("revision", revision)
             request = MsgGetRequest(seq=revision)
         try:
-            message = await direct.get(self._api, self._config, request)
+            message = await self._get(request)
         except MessageNotFound:
             raise KeyNotFound(bucket=self.bucket, key=key) from None
-        except StreamNotFound as error:
-            raise not_found(self.stream_name, error) from None
         if message.subject != subject:
             raise KeyNotFound(
                 f"revision {revision} of bucket {self.bucket} is not of key {key!r}",
@@ -231,6 +229,14 @@ class KeyValueReader:
         async with aclosing(self._messages(feed)) as messages:
             async for delivered in messages:
                 yield self._read(delivered)
+
+    async def _get(self, request: MsgGetRequest) -> StoredMessage:
+        try:
+            return await direct.get(self._api, self._config, request)
+        except StreamNotFound:
+            # Perhaps of a server that has just started.
+            await bucket_info(self._api, self.stream_name)
+        return await direct.get(self._api, self._config, request)
 
     def _read(self, delivered: Delivered) -> KeyValueEntry:
         frame, metadata = delivered

@@ -30,13 +30,14 @@ from jetspark.jetstream.kv.entry import (
     KeyValueOperation,
     operation_of,
 )
+from jetspark.jetstream.kv.feed import bucket_info
 from jetspark.jetstream.kv.reader import KeyValueReader
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.model.consumer import DeliverPolicy
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.publish.headers import check_seconds
+from jetspark.jetstream.publish.headers import Expectations, check_seconds
 from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.read import direct
@@ -211,16 +212,15 @@ class KeyValue(KeyValueReader):
         ttl: float | Literal["never"] | None = None,
     ) -> int:
         subject = self._put_prefix + self._keys.subject(key)
+        expectations: Expectations = {"expected_last_subject_sequence": revision, "ttl": ttl}
+        msg_id = next(self._ids)
         try:
-            ack = await publish(
-                self._api,
-                subject,
-                value,
-                headers=headers,
-                msg_id=next(self._ids),
-                expected_last_subject_sequence=revision,
-                ttl=ttl,
-            )
+            try:
+                ack = await publish(self._api, subject, value, headers=headers, msg_id=msg_id, **expectations)
+            except NoStreamForSubject:
+                # Perhaps of a server that has just started.
+                await bucket_info(self._api, self.stream_name)
+                ack = await publish(self._api, subject, value, headers=headers, msg_id=msg_id, **expectations)
         except WrongLastSequence as error:
             raise WrongRevision(
                 f"key {key!r} of bucket {self.bucket} is not at revision {revision}: {error.description}",
@@ -230,8 +230,4 @@ class KeyValue(KeyValueReader):
                 stream=error.stream,
                 hint="It changed meanwhile: get() it and decide again",
             ) from None
-        except NoStreamForSubject:
-            # Behind a prefix the subject says nothing about the stream.
-            await self.status()
-            raise
         return ack.sequence

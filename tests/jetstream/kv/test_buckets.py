@@ -1,0 +1,163 @@
+"""Buckets: created, found, changed, listed, deleted, mirrored and sourced."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jetspark import (
+    BucketExists,
+    BucketNotFound,
+    KeyNotFound,
+    KeyValueConfig,
+    RePublish,
+    StreamConfig,
+    StreamSource,
+    UsageError,
+)
+from jetspark.jetstream.context import JetStream
+from tests.jetstream.kv.conftest import Make
+
+
+async def test_the_stream_of_a_bucket_is_as_adr_8_says(make: Make, js: JetStream) -> None:
+    kv = await make(
+        storage="file",
+        history=4,
+        ttl=60,
+        max_value_size=1000,
+        max_bytes=10**6,
+        compression=True,
+        metadata={"a": "b"},
+    )
+    config = (await js.get_stream(f"KV_{kv.bucket}")).config
+    assert config.subjects == [f"$KV.{kv.bucket}.>"]
+    assert (config.max_msgs_per_subject, config.max_age, config.duplicate_window) == (4, 60.0, 60.0)
+    assert (config.max_msg_size, config.max_bytes, config.discard) == (1000, 10**6, "new")
+    assert (config.allow_rollup_hdrs, config.deny_delete, config.allow_direct) == (True, True, True)
+    assert (config.compression, config.metadata["a"]) == ("s2", "b")
+    assert not config.allow_msg_ttl
+
+
+async def test_a_status_says_what_a_bucket_holds(make: Make) -> None:
+    kv = await make(history=2, description="prices", limit_marker_ttl=7)
+    await kv.put("a", b"1")
+    status = await kv.status()
+    assert (status.bucket, status.description, status.values, status.history) == (kv.bucket, "prices", 1, 2)
+    assert (status.ttl, status.limit_marker_ttl, status.replicas, status.storage) == (None, 7.0, 1, "memory")
+    assert (status.compressed, status.backing_store, status.last_revision) == (False, "JetStream", 1)
+    assert status.bytes > 0
+    assert status.metadata is not None
+
+
+async def test_a_bucket_is_created_once(make: Make, js: JetStream) -> None:
+    kv = await make(history=2)
+    await make(bucket=kv.bucket, history=2)
+    with pytest.raises(BucketExists, match="update_key_value"):
+        await make(bucket=kv.bucket, history=3)
+
+
+async def test_a_bucket_is_found_by_its_name(make: Make, js: JetStream) -> None:
+    kv = await make()
+    await kv.put("a", b"1")
+    assert (await (await js.key_value(kv.bucket)).get("a")).value == b"1"
+    with pytest.raises(BucketNotFound):
+        await js.key_value(f"{kv.bucket}x")
+    with pytest.raises(UsageError, match="codec"):
+        await js.key_value(kv.bucket, codec=7)  # type: ignore[arg-type]
+
+
+async def test_an_update_changes_settings_of_buckets_and_no_others(make: Make, js: JetStream) -> None:
+    kv = await make()
+    stream = await js.get_stream(kv.stream_name)
+    await stream.update(stream.config.replace(allow_atomic=True))
+    config = KeyValueConfig(bucket=kv.bucket, storage="memory", history=7, metadata={"a": "b"})
+    await js.update_key_value(config)
+    changed = (await stream.info()).config
+    assert (changed.max_msgs_per_subject, changed.allow_atomic, changed.metadata["a"]) == (7, True, "b")
+    with pytest.raises(BucketNotFound):
+        await js.update_key_value(config.replace(bucket=f"{kv.bucket}x"))
+
+
+async def test_a_bucket_is_created_or_updated(make: Make, js: JetStream, bucket: str) -> None:
+    config = KeyValueConfig(bucket=bucket, storage="memory")
+    for history in (2, 3):
+        kv = await js.create_or_update_key_value(config.replace(history=history))
+        assert (await kv.status()).history == history
+    await js.delete_key_value(bucket)
+    with pytest.raises(BucketNotFound):
+        await js.delete_key_value(bucket)
+
+
+async def test_buckets_are_listed_and_other_streams_are_not(make: Make, js: JetStream, bucket: str) -> None:
+    kv = await make()
+    await js.create_stream(StreamConfig(name=bucket, storage="memory"))
+    names = [name async for name in js.key_value_names()]
+    assert kv.bucket in names
+    assert bucket not in names
+    assert kv.bucket in [status.bucket async for status in js.key_values()]
+    await js.delete_stream(bucket)
+
+
+async def test_a_mirror_answers_reads_and_passes_writes_on(make: Make) -> None:
+    origin = await make(history=3)
+    await origin.put("a", b"1")
+    mirror = await make(mirror=StreamSource(name=origin.bucket), history=3)
+    async with mirror.watch() as changes:
+        async with asyncio.timeout(30):
+            entry = await changes.next()
+        assert entry is not None
+        assert (entry.bucket, entry.key, entry.value) == (mirror.bucket, "a", b"1")
+        revision = await mirror.put("b", b"2")
+        async with asyncio.timeout(30):
+            entry = await changes.next()
+        assert entry is not None
+        assert (entry.key, entry.revision) == ("b", revision)
+    assert (await mirror.get("b")).value == (await origin.get("b")).value == b"2"
+    assert [key async for key in mirror.keys()] == ["a", "b"]
+    await origin.delete("a")
+    await mirror.create("a", b"3")
+    assert (await origin.get("a")).value == b"3"
+
+
+async def test_keys_of_other_buckets_are_copied_in(make: Make) -> None:
+    one, two = await make(), await make()
+    both = await make(sources=[StreamSource(name=one.bucket), StreamSource(name=f"KV_{two.bucket}")])
+    async with both.watch() as changes:
+        await one.put("a", b"1")
+        await two.put("b", b"2")
+        async with asyncio.timeout(30):
+            found = {entry.key: entry.value for entry in [await anext(changes), await anext(changes)]}
+    assert found == {"a": b"1", "b": b"2"}
+    await both.put("c", b"3")
+    with pytest.raises(KeyNotFound):
+        await one.get("c")
+
+
+async def test_values_are_published_again(make: Make, js: JetStream, bucket: str) -> None:
+    kv = await make(republish=RePublish(dest=f"again.{bucket}.>"))
+    async with await js.connection.subscribe(f"again.{bucket}.>") as copies:
+        await kv.put("a", b"1")
+        message = await copies.next(10)
+        assert message is not None
+        assert message.data == b"1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"bucket": "a.b"}, "bucket"),
+        ({"bucket": ""}, "bucket"),
+        ({"bucket": "a b"}, "bucket"),
+        ({"history": 0}, "history"),
+        ({"history": 65}, "history"),
+        ({"ttl": 0.01}, "max_age"),
+        ({"replicas": 6}, "num_replicas"),
+        ({"limit_marker_ttl": 0.5}, "marker"),
+        ({"mirror": StreamSource(name="a"), "sources": [StreamSource(name="b")]}, "sources"),
+    ],
+)
+def test_settings_that_the_server_would_refuse_are_refused(settings: dict[str, Any], field: str) -> None:
+    with pytest.raises(UsageError, match=field):
+        KeyValueConfig(**{"bucket": "a", **settings})
