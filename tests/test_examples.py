@@ -25,6 +25,7 @@ LAST_LINES = {
     "core_nats": "no responders on 'nobody.home'. Is the service running, and in this account?",
     "dead_letters": "dead after 3 deliveries: 'not an address'",
     "iterate_messages": "web1 wrote 333 lines",
+    "key_value": "cached: {'eur.usd': '1.11'}",
     "look_up": "stream STATE: no message found (10037)",
     "publish_many": "stored 10001",
     "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
