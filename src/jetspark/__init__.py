@@ -69,6 +69,14 @@ if TYPE_CHECKING:  # The same names as in _NAMES: type checkers and editors read
     from jetspark.jetstream.model.stream import StreamConsumerLimits as StreamConsumerLimits
     from jetspark.jetstream.model.stream import StreamSource as StreamSource
     from jetspark.jetstream.model.stream import SubjectTransform as SubjectTransform
+    from jetspark.jetstream.objects.config import ObjectStoreConfig as ObjectStoreConfig
+    from jetspark.jetstream.objects.info import ObjectInfo as ObjectInfo
+    from jetspark.jetstream.objects.info import ObjectLink as ObjectLink
+    from jetspark.jetstream.objects.info import ObjectMeta as ObjectMeta
+    from jetspark.jetstream.objects.reader import ObjectReader as ObjectReader
+    from jetspark.jetstream.objects.status import ObjectStoreStatus as ObjectStoreStatus
+    from jetspark.jetstream.objects.store import ObjectStore as ObjectStore
+    from jetspark.jetstream.objects.store import ObjectWatch as ObjectWatch
     from jetspark.jetstream.ordered.pull import OrderedConsumer as OrderedConsumer
     from jetspark.jetstream.publish.atomic import AtomicBatch as AtomicBatch
     from jetspark.jetstream.publish.publisher import Publisher as Publisher
@@ -114,6 +122,11 @@ _NAMES: Final = {
         "DiscardPolicy ExternalStream PersistMode Placement RePublish RetentionPolicy StorageType "
         "StoreCompression StreamConfig StreamConsumerLimits StreamSource SubjectTransform"
     ),
+    "jetstream.objects.config": "ObjectStoreConfig",
+    "jetstream.objects.info": "ObjectInfo ObjectLink ObjectMeta",
+    "jetstream.objects.reader": "ObjectReader",
+    "jetstream.objects.status": "ObjectStoreStatus",
+    "jetstream.objects.store": "ObjectStore ObjectWatch",
     "jetstream.ordered.pull": "OrderedConsumer",
     "jetstream.publish.atomic": "AtomicBatch",
     "jetstream.publish.publisher": "Publisher",

@@ -60,6 +60,9 @@ Error                              everything below; `hint` says what the user c
     │   ├── ConsumerMismatch       the consumer is configured differently; carries `differences`
     │   └── ConsumerIsPull         a pull consumer: subscribing is not possible
     ├── KeyNotFound                the key has no value; carries the tombstone, if it had one
+    ├── ObjectNotFound             there is no such object in the store, or it was deleted
+    ├── ObjectExists               an object of this name is in the way
+    ├── DigestMismatch             the data of an object is not what was stored
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
     ├── DataLoss                   a stream lost messages before they were read; names the range
     ├── MessageGap                 messages of a push consumer did not arrive; names the range
@@ -95,6 +98,7 @@ __all__ = [
     "ConsumerNameInUse",
     "ConsumerNotFound",
     "DataLoss",
+    "DigestMismatch",
     "DuplicateSubscription",
     "Error",
     "ExceededLimit",
@@ -116,6 +120,8 @@ __all__ = [
     "NoServersError",
     "NoStreamForSubject",
     "NotJetStreamMessage",
+    "ObjectExists",
+    "ObjectNotFound",
     "OutboundBufferFull",
     "PermissionsViolation",
     "PinIdMismatch",
@@ -315,6 +321,40 @@ class KeyNotFound(JetStreamError):
         self.created = created
 
 
+class ObjectNotFound(JetStreamError):
+    """There is no such object in the store; `deleted` if there was one."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        bucket: str = "",
+        name: str = "",
+        deleted: bool = False,
+        hint: str | None = None,
+    ) -> None:
+        was = ": it was deleted" if deleted else ""
+        super().__init__(message or f"object {name!r} not found in bucket {bucket}{was}", hint=hint)
+        self.bucket = bucket
+        self.name = name
+        self.deleted = deleted
+
+
+class ObjectExists(JetStreamError):
+    """An object of this name is in the way of a link, or of another that should get the name."""
+
+    def __init__(
+        self, message: str = "", *, bucket: str = "", name: str = "", hint: str | None = None
+    ) -> None:
+        super().__init__(message or f"object {name!r} of bucket {bucket} exists", hint=hint)
+        self.bucket = bucket
+        self.name = name
+
+
+class DigestMismatch(JetStreamError):
+    """The data of an object is not what was stored: its size or digest differs."""
+
+
 class DataLoss(JetStreamError):
     """A stream lost messages before they were read: of `stream`, the sequences from `first_seq` to before
     `next_seq`, which is None when unknown. `cause` says why, as far as it is known.
@@ -405,7 +445,7 @@ class StreamNotFound(APIError):
 
 
 class BucketNotFound(StreamNotFound):
-    """There is no such key-value bucket."""
+    """There is no such key-value bucket or object store."""
 
 
 class ConsumerNotFound(APIError):

@@ -25,6 +25,8 @@ from jetspark.core import subscription
 from jetspark.jetstream import advisories, consumer, context, stream
 from jetspark.jetstream.kv import cache, store, watch
 from jetspark.jetstream.message import delivered
+from jetspark.jetstream.objects import reader as object_reader
+from jetspark.jetstream.objects import store as object_store
 from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.publish import atomic, publisher
 from jetspark.jetstream.pull import iterate
@@ -48,6 +50,9 @@ PAIRS: dict[type, type] = {
     store.KeyValue: blocking.KeyValue,
     watch.KeyValueWatch: blocking.KeyValueWatch,
     cache.KeyValueCache: blocking.KeyValueCache,
+    object_store.ObjectStore: blocking.ObjectStore,
+    object_store.ObjectWatch: blocking.ObjectWatch,
+    object_reader.ObjectReader: blocking.ObjectReader,
     advisories.Advisories: blocking.Advisories,
     push.PushSubscription: blocking.PushSubscription,
     pull_subscription.PullSubscription: blocking.PullSubscription,
@@ -80,6 +85,7 @@ DIFFERENCES: dict[str, dict[type, str]] = {
         iterate.Messages: "notify put_back take",
         publisher.Publisher: "frame",
         watch.KeyValueWatch: "take",
+        object_store.ObjectWatch: "take",
     },
     _ATTRIBUTE: {
         blocking.OrderedConsumer: "stream_name",

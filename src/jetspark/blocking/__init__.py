@@ -20,6 +20,7 @@ The map, in reading order; each file may import those above it (`context` also n
     push_subscription   twin of jetstream/push/subscription
     pull_subscription   twin of jetstream/subscribe/pull
     kv                  twin of jetstream/kv
+    objects             twin of jetstream/objects
     advisories          twin of jetstream/advisories
     context             twin of jetstream/context
     connection          twin of core/connection and client: `Connection`, `connect`, `from_env`
@@ -35,6 +36,7 @@ from jetspark.blocking.context import JetStream
 from jetspark.blocking.iterate import Consuming, Messages
 from jetspark.blocking.kv import KeyValue, KeyValueCache, KeyValueWatch
 from jetspark.blocking.message import Batch, JetStreamMsg, Msg, ack_all
+from jetspark.blocking.objects import ObjectReader, ObjectStore, ObjectWatch
 from jetspark.blocking.ordered import OrderedConsumer
 from jetspark.blocking.publisher import Publisher
 from jetspark.blocking.pull_subscription import PullSubscription
@@ -56,6 +58,9 @@ __all__ = [
     "KeyValueWatch",
     "Messages",
     "Msg",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectWatch",
     "OrderedConsumer",
     "Publisher",
     "PullSubscription",

@@ -10,6 +10,7 @@ from jetspark.blocking.consumer import Consumer
 from jetspark.blocking.iterate import Handler
 from jetspark.blocking.kv import KeyValue
 from jetspark.blocking.mirror import Twin, calls, iterates, makes, mirrors
+from jetspark.blocking.objects import ObjectStore
 from jetspark.blocking.ordered import OrderedConsumer
 from jetspark.blocking.publisher import Publisher
 from jetspark.blocking.pull_subscription import PullSubscription
@@ -121,6 +122,15 @@ class JetStream(Twin[aio.JetStream]):
     delete_key_value = calls(aio.JetStream.delete_key_value)
     key_values = iterates(aio.JetStream.key_values)
     key_value_names = iterates(aio.JetStream.key_value_names)
+
+    # --- object stores
+
+    object_store = calls(aio.JetStream.object_store, ObjectStore)
+    create_object_store = calls(aio.JetStream.create_object_store, ObjectStore)
+    update_object_store = calls(aio.JetStream.update_object_store, ObjectStore)
+    delete_object_store = calls(aio.JetStream.delete_object_store)
+    object_stores = iterates(aio.JetStream.object_stores)
+    object_store_names = iterates(aio.JetStream.object_store_names)
 
     # --- advisories
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from jetspark.blocking.mirror import Twin, calls, iterates, mirrors
 from jetspark.blocking.threads.supply import Supply
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyValue", "KeyValueCache", "KeyValueWatch"]
 
+T = TypeVar("T")
 
-@mirrors(aio_watch.KeyValueWatch)
-class KeyValueWatch(Twin[aio_watch.KeyValueWatch]):
-    def __init__(self, bridge: Bridge, inner: aio_watch.KeyValueWatch) -> None:
+
+@mirrors(aio_watch.Changes)
+class BlockingChanges(Twin[aio_watch.Changes[T]]):
+    def __init__(self, bridge: Bridge, inner: aio_watch.Changes[T]) -> None:
         super().__init__(bridge, inner)
         self._supply = Supply(bridge.portal, self._take)
         self._until_caught_up = False
@@ -32,10 +34,10 @@ class KeyValueWatch(Twin[aio_watch.KeyValueWatch]):
     def caught_up(self) -> bool:
         return self._behind or (self._inner.caught_up and not len(self._supply))
 
-    def next(self, timeout: float | None = None) -> KeyValueEntry | None:
+    def next(self, timeout: float | None = None) -> T | None:
         return self._supply.next(timeout)
 
-    def initial(self) -> Iterator[KeyValueEntry]:
+    def initial(self) -> Iterator[T]:
         self._until_caught_up = True
         try:
             while not self.caught_up and (entry := self._supply.next()) is not None:
@@ -50,7 +52,7 @@ class KeyValueWatch(Twin[aio_watch.KeyValueWatch]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> KeyValueEntry:
+    def __next__(self) -> T:
         entry = self._supply.next()
         if entry is None:
             raise StopIteration
@@ -63,11 +65,16 @@ class KeyValueWatch(Twin[aio_watch.KeyValueWatch]):
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    async def _take(self, timeout: float | None) -> list[KeyValueEntry]:
+    async def _take(self, timeout: float | None) -> list[T]:
         before = self._inner.caught_up
         entries = await self._inner.take(timeout, initial=self._until_caught_up)
         self._behind = before
         return entries
+
+
+@mirrors(aio_watch.KeyValueWatch)
+class KeyValueWatch(BlockingChanges[KeyValueEntry]):
+    pass
 
 
 @mirrors(aio_cache.KeyValueCache)

@@ -15,6 +15,7 @@ In reading order, from the socket to the user; a part imports only parts above i
 - `ordered/`: readers without gaps, through a chain of consumers.
 - `read/`: stored messages without acknowledgements: direct gets, ranges of sequences.
 - `kv/`: key-value buckets.
+- `objects/`: object stores.
 - `advisories`, `dead_letters`: the events that JetStream publishes, and the messages that consumers gave up.
 - `counters`, `backup`: numbers that a stream keeps; a stream as files.
 - `subscribe/`: the classic `subscribe` and `pull_subscribe`.

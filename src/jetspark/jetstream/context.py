@@ -1,7 +1,7 @@
 """The JetStream context: the entry to JetStream for one account and one connection.
 
 It manages streams and consumers, publishes, subscribes and reads. The methods delegate to `manage/`,
-`publish/`, `subscribe/`, `kv/` and `advisories.py`; they are documented here.
+`publish/`, `subscribe/`, `kv/`, `objects/` and `advisories.py`; they are documented here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo
 from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse
 from jetspark.jetstream.model.stream import Placement, StreamConfig
+from jetspark.jetstream.objects import stores
+from jetspark.jetstream.objects.config import ObjectStoreConfig
+from jetspark.jetstream.objects.status import ObjectStoreStatus
+from jetspark.jetstream.objects.store import ObjectStore
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.publish.atomic import AtomicBatch
 from jetspark.jetstream.publish.one import publish
@@ -488,6 +492,35 @@ class JetStream:
     def key_value_names(self) -> AsyncIterator[str]:
         """The names of all key-value buckets."""
         return buckets.names(self._api)
+
+    # --- object stores
+
+    async def object_store(self, bucket: str) -> ObjectStore:
+        """An existing object store. Raises `BucketNotFound`."""
+        return await stores.find(self._api, bucket)
+
+    async def create_object_store(self, config: ObjectStoreConfig) -> ObjectStore:
+        """Create an object store; or return the existing one, if its settings are the same.
+
+        Raises `BucketExists` if they differ.
+        """
+        return await stores.create(self._api, config)
+
+    async def update_object_store(self, config: ObjectStoreConfig) -> ObjectStore:
+        """Change a store. Settings that `config` leaves out get their defaults. Raises `BucketNotFound`."""
+        return await stores.update(self._api, config)
+
+    async def delete_object_store(self, bucket: str) -> None:
+        """Delete an object store and all its objects. Raises `BucketNotFound`."""
+        await stores.delete(self._api, bucket)
+
+    def object_stores(self) -> AsyncIterator[ObjectStoreStatus]:
+        """All object stores."""
+        return stores.statuses(self._api)
+
+    def object_store_names(self) -> AsyncIterator[str]:
+        """The names of all object stores."""
+        return stores.names(self._api)
 
     # --- advisories
 

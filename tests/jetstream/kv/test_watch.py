@@ -156,8 +156,10 @@ async def test_a_watch_that_is_interrupted_returns_each_current_value_once(serve
     async with TCPProxy(server.port) as proxy, jetspark.connect(server.url) as direct:
         js = direct.jetstream()
         kv = await js.create_key_value(KeyValueConfig(bucket="b", history=3, storage="memory"))
-        for value in (b"old", b"older", bytes(2000)):
-            await kv.put_many({key: value + key.encode() for key in keys})
+        async with js.publisher() as publisher:
+            for key in keys:
+                for value in (b"oldest", b"old", bytes(2000)):
+                    publisher.publish(f"$KV.b.{key}", value)
         passed = 0
 
         def cut_on_the_way(data: bytes) -> bytes:

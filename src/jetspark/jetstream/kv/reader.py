@@ -179,7 +179,7 @@ class KeyValueReader:
             headers_only=meta_only,
             on_error=on_error,
         )
-        return KeyValueWatch(feed, self._read, ignore_deletes)
+        return KeyValueWatch(feed, self._read_value if ignore_deletes else self._read)
 
     def cache(self, filters: str | Iterable[str] = ">", *, on_error: OnError | None = None) -> KeyValueCache:
         """The values of keys, kept current by a watch and read without asking the server: `async with` it.
@@ -251,6 +251,10 @@ class KeyValueReader:
             delta=metadata.num_pending,
             ttl=ttl,
         )
+
+    def _read_value(self, delivered: Delivered) -> KeyValueEntry | None:
+        entry = self._read(delivered)
+        return None if entry.deleted else entry
 
     def _entry(self, message: StoredMessage, key: str) -> KeyValueEntry:
         operation, ttl = operation_in(message.headers)

@@ -1,30 +1,27 @@
-"""A watch: the entries of a bucket as they change."""
+"""A watch: the entries of a bucket as they change. `Changes` is its engine, for other buckets too."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from jetspark.jetstream.kv.entry import KeyValueEntry
 from jetspark.jetstream.kv.feed import Delivered, Feed
 
-__all__ = ["KeyValueWatch"]
+__all__ = ["Changes", "KeyValueWatch"]
+
+T = TypeVar("T")
 
 
-class KeyValueWatch:
-    """The changes of a bucket: `async with kv.watch() as changes: async for entry in changes: ...`.
+class Changes(Generic[T]):
+    """What a feed returns, as entries of the type `T`; messages that `read` turns into None are left out."""
 
-    It begins with the current entries, unless it was asked for updates only, and goes on with each change,
-    once and in order, across lost connections, leaders and consumers. Leaving the context ends it.
-    """
-
-    def __init__(self, feed: Feed, read: Callable[[Delivered], KeyValueEntry], ignore_deletes: bool) -> None:
+    def __init__(self, feed: Feed, read: Callable[[Delivered], T | None]) -> None:
         self._feed = feed
         self._read = read
-        self._ignore_deletes = ignore_deletes
-        self._ready: deque[KeyValueEntry] = deque()
+        self._ready: deque[T] = deque()
         self._started = False
         # Whether the feed had caught up before it returned what is ready.
         self._caught_up = feed.caught_up
@@ -34,20 +31,20 @@ class KeyValueWatch:
         """Whether all entries that were there when it began have been returned."""
         return self._caught_up or (self._feed.caught_up and not self._ready)
 
-    async def next(self, timeout: float | None = None) -> KeyValueEntry | None:
+    async def next(self, timeout: float | None = None) -> T | None:
         """The next entry; None when none came within `timeout` seconds, or after `stop`.
 
         Raises the error that ended it: `BucketNotFound` when the bucket was deleted, `ConnectionClosed`.
         """
         return self._ready.popleft() if await self._wait(timeout) else None
 
-    async def initial(self) -> AsyncIterator[KeyValueEntry]:
+    async def initial(self) -> AsyncIterator[T]:
         """The entries that were there when it began. `next` and `async for` go on behind them."""
         await self._start()
         while not self.caught_up and await self._wait(None, initial=True):
             yield self._ready.popleft()
 
-    async def take(self, timeout: float | None = None, *, initial: bool = False) -> list[KeyValueEntry]:
+    async def take(self, timeout: float | None = None, *, initial: bool = False) -> list[T]:
         """The entries that have arrived; otherwise like `next`. For readers that pass them to a thread.
 
         With `initial` none as soon as it has caught up.
@@ -66,7 +63,7 @@ class KeyValueWatch:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> KeyValueEntry:
+    async def __anext__(self) -> T:
         entry = self._ready.popleft() if self._ready else await self.next()
         if entry is None:
             raise StopAsyncIteration
@@ -100,7 +97,15 @@ class KeyValueWatch:
             self._caught_up = self._feed.caught_up
             delivered = await self._feed.take(None if deadline is None else deadline - loop.time())
             entries = map(self._read, delivered)
-            self._ready.extend(entry for entry in entries if not (self._ignore_deletes and entry.deleted))
+            self._ready.extend(entry for entry in entries if entry is not None)
             if not delivered and deadline is not None and loop.time() >= deadline:
                 return False
         return True
+
+
+class KeyValueWatch(Changes[KeyValueEntry]):
+    """The changes of a bucket: `async with kv.watch() as changes: async for entry in changes: ...`.
+
+    It begins with the current entries, unless it was asked for updates only, and goes on with each change,
+    once and in order, across lost connections, leaders and consumers. Leaving the context ends it.
+    """

@@ -1,0 +1,16 @@
+"""Object stores (ADR-20): a bucket is a stream, an object is a message of metadata and messages of chunks.
+
+In reading order:
+
+- `names`: the stream and the subjects of a bucket. Pure.
+- `config`: the settings of a bucket, and the stream that they make.
+- `info`: what is known about an object, as it is stored.
+- `source`: the data to store, in blocks, from wherever it comes.
+- `upload`: storing chunks: windowed, in order, and removed again if something fails.
+- `reader`: reading chunks, with the digest checked.
+- `status`: the state of a bucket.
+- `store`: the bucket, as users hold it: `ObjectStore`.
+- `stores`: creating, finding, listing and deleting buckets.
+
+It imports `kv` (feeds and watches), `read` and `ordered`. The context imports it.
+"""

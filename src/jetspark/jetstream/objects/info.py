@@ -1,0 +1,119 @@
+"""What is known about an object: what users give, and what is stored. No I/O."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+
+from jetspark.errors import RemoteProtocolError
+from jetspark.jetstream.model.base import Model, UInt, decode_object
+
+__all__ = [
+    "ObjectInfo",
+    "ObjectLink",
+    "ObjectMeta",
+    "ObjectOptions",
+    "digest_text",
+    "same_digest",
+    "stored_info",
+]
+
+#: ADR-20: the size of a chunk in bytes.
+CHUNK_SIZE: Final = 128 * 1024
+_SHA_256: Final = "SHA-256="
+
+
+class ObjectLink(Model, frozen=True, kw_only=True):
+    """Another object, or another bucket."""
+
+    #: Name of the bucket.
+    bucket: str
+    #: Name of the object; None for the whole bucket.
+    name: str | None = None
+
+
+class ObjectOptions(Model, frozen=True, kw_only=True):
+    """How an object is stored."""
+
+    #: What the object is a link to.
+    link: ObjectLink | None = None
+    #: Bytes in a chunk.
+    max_chunk_size: UInt | None = None
+
+
+class ObjectMeta(Model, frozen=True, kw_only=True):
+    """What users say about an object: its name, and what else they like."""
+
+    #: Any text that is not empty.
+    name: str
+    #: For people.
+    description: str | None = None
+    #: Names, each with its values.
+    headers: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    #: Names and values.
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    #: Bytes in a chunk, when it is stored; 128 KiB by default.
+    chunk_size: Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)] = CHUNK_SIZE
+
+
+class ObjectInfo(Model, frozen=True, kw_only=True):
+    """An object, as its bucket describes it."""
+
+    _always_sent: ClassVar[frozenset[str]] = frozenset({"size", "chunks", "nuid"})
+
+    #: Its name.
+    name: str
+    #: Name of the bucket.
+    bucket: str
+    #: Its unique id: another one for each put.
+    nuid: str = ""
+    #: Its size in bytes.
+    size: UInt = 0
+    #: How many chunks it has.
+    chunks: UInt = 0
+    #: `SHA-256=` and the digest of its data in base64.
+    digest: str = ""
+    #: Whether it was deleted.
+    deleted: bool = False
+    #: For people.
+    description: str | None = None
+    #: Names, each with its values.
+    headers: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    #: Names and values.
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    #: How it is stored.
+    options: ObjectOptions | None = None
+    #: When it was stored or changed, UTC. Not stored itself: the time of the message.
+    modified: datetime | None = msgspec.field(name="mtime", default=None)
+
+    @property
+    def link(self) -> ObjectLink | None:
+        """What it is a link to; None for an object with data."""
+        return self.options.link if self.options is not None else None
+
+
+def stored_info(data: bytes, modified: datetime) -> ObjectInfo:
+    """The info in a stored message. Raises `RemoteProtocolError`."""
+    wire = decode_object(data)
+    wire.pop("mtime", None)  # Other clients store what they like here.
+    return msgspec.structs.replace(ObjectInfo.from_wire(wire), modified=modified)
+
+
+def digest_text(digest: bytes) -> str:
+    """A digest as it is stored."""
+    return _SHA_256 + base64.urlsafe_b64encode(digest).decode()
+
+
+def same_digest(text: str, digest: bytes) -> bool:
+    """Whether a stored digest is this one. Raises `RemoteProtocolError` for one of another kind."""
+    if text[: len(_SHA_256)].upper() != _SHA_256:
+        raise RemoteProtocolError(f"not a digest of the kind SHA-256: {text[:80]!r}")
+    encoded = text[len(_SHA_256) :].rstrip("=").replace("+", "-").replace("/", "_")
+    try:
+        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True) == digest
+    except binascii.Error:
+        return False

@@ -1,0 +1,371 @@
+"""An object store, as users hold it: putting, getting, linking, listing and watching objects."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from jetspark.errors import (
+    MessageNotFound,
+    ObjectExists,
+    ObjectNotFound,
+    RemoteProtocolError,
+    StreamNotFound,
+    UsageError,
+    WrongLastSequence,
+)
+from jetspark.jetstream.api import API
+from jetspark.jetstream.kv.entry import ROLLUP
+from jetspark.jetstream.kv.feed import Delivered, Feed, not_found
+from jetspark.jetstream.kv.names import check_bucket
+from jetspark.jetstream.kv.watch import Changes
+from jetspark.jetstream.manage import streams
+from jetspark.jetstream.model.consumer import DeliverPolicy
+from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest
+from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.objects.info import (
+    ObjectInfo,
+    ObjectLink,
+    ObjectMeta,
+    ObjectOptions,
+    digest_text,
+    stored_info,
+)
+from jetspark.jetstream.objects.names import meta_subject, object_stream
+from jetspark.jetstream.objects.reader import ObjectReader
+from jetspark.jetstream.objects.source import ObjectData, Source
+from jetspark.jetstream.objects.status import ObjectStoreStatus
+from jetspark.jetstream.objects.upload import discard, new_nuid, upload
+from jetspark.jetstream.on_error import OnError
+from jetspark.jetstream.publish.one import publish
+from jetspark.jetstream.read import direct
+from jetspark.wire.subjects import check_text
+
+__all__ = ["ObjectStore", "ObjectWatch"]
+
+#: Links that are followed; more are a circle.
+_MAX_LINKS: Final = 8
+
+
+class ObjectWatch(Changes[ObjectInfo]):
+    """The changes of a store: `async with store.watch() as changes: async for info in changes: ...`.
+
+    It begins with the current objects, unless it was asked for updates only, and goes on with each change,
+    once and in order, across lost connections, leaders and consumers. Leaving the context ends it.
+    """
+
+
+class _Stored(NamedTuple):
+    info: ObjectInfo
+    sequence: int
+
+
+class ObjectStore:
+    """An object store. Made by `js.object_store` and `js.create_object_store`.
+
+    Methods that ask the server raise the errors of those of `JetStream`, and `BucketNotFound`.
+    """
+
+    def __init__(self, api: API, info: StreamInfo) -> None:
+        self._api = api
+        self._config = info.config
+        self._bucket = info.config.name.removeprefix("OBJ_")
+
+    @property
+    def bucket(self) -> str:
+        """Its name."""
+        return self._bucket
+
+    @property
+    def stream_name(self) -> str:
+        """The name of its stream."""
+        return self._config.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.bucket}>"
+
+    async def status(self) -> ObjectStoreStatus:
+        """What it holds and how it is configured, asked from the server."""
+        try:
+            return ObjectStoreStatus(await streams.info(self._api, self.stream_name))
+        except StreamNotFound as error:
+            raise not_found(self.stream_name, error) from None
+
+    async def seal(self) -> ObjectStoreStatus:
+        """Allow no further changes. This cannot be undone."""
+        info = await streams.info(self._api, self.stream_name)
+        return ObjectStoreStatus(await streams.update(self._api, info.config.replace(sealed=True)))
+
+    # --- storing
+
+    async def put(self, name: str | ObjectMeta, data: ObjectData) -> ObjectInfo:
+        """Store an object, in place of the one of this name, and return its info.
+
+        The data is bytes, a binary file, or an iterable of bytes, plain or asynchronous. It is sent while it
+        is read: a few megabytes are in memory at a time. Until it is complete the old object can be read; if
+        it fails or is cancelled, the old one stays and nothing of the new one is left.
+        """
+        meta = _meta(name)
+        subject = meta_subject(self.bucket, meta.name)
+        source = Source(data)
+        stored = await upload(self._api, self.bucket, source, meta.chunk_size)
+        info = ObjectInfo(
+            name=meta.name,
+            bucket=self.bucket,
+            nuid=stored.nuid,
+            size=stored.size,
+            chunks=stored.chunks,
+            digest=digest_text(stored.digest),
+            description=meta.description,
+            headers=meta.headers,
+            metadata=meta.metadata,
+            options=ObjectOptions(max_chunk_size=meta.chunk_size),
+        )
+        try:
+            return await self._replace(subject, info)
+        except BaseException:
+            await discard(self._api, self.bucket, stored.nuid)
+            raise
+
+    async def put_file(
+        self, path: str | os.PathLike[str], name: str | ObjectMeta | None = None
+    ) -> ObjectInfo:
+        """Store a file, under its own name without the directory if no other is given; otherwise as `put`."""
+        file = await asyncio.to_thread(_open, path)
+        try:
+            return await self.put(name if name is not None else Path(path).name, file)
+        finally:
+            await asyncio.to_thread(file.close)
+
+    async def update_meta(self, name: str, meta: ObjectMeta) -> ObjectInfo:
+        """Change the name, description, headers and metadata of an object, and return its info.
+
+        Raises `ObjectNotFound`, and `ObjectExists` if there is an object of the new name.
+        """
+        ObjectMeta.check_type(meta, "meta")
+        old = await self._existing(name)
+        subject = meta_subject(self.bucket, meta.name)
+        if meta.name != name:
+            await self._check_free(meta.name, links_too=True)
+        info = msgspec.structs.replace(
+            old.info,
+            name=meta.name,
+            description=meta.description,
+            headers=meta.headers,
+            metadata=meta.metadata,
+        )
+        changed = await self._publish(subject, info)
+        if meta.name != name:
+            await streams.purge(
+                self._api, self.stream_name, PurgeRequest(subject=meta_subject(self.bucket, name))
+            )
+        return changed
+
+    async def delete(self, name: str) -> ObjectInfo:
+        """Delete an object and return its info, with `deleted`. Raises `ObjectNotFound` if it never was."""
+        stored = await self._last(name)
+        if stored is None:
+            raise ObjectNotFound(bucket=self.bucket, name=name)
+        if stored.info.deleted:
+            return stored.info
+        info = msgspec.structs.replace(stored.info, deleted=True, size=0, chunks=0, digest="")
+        return await self._replace(meta_subject(self.bucket, name), info)
+
+    async def add_link(self, name: str, target: ObjectInfo) -> ObjectInfo:
+        """Add an object that is a link to another one, of this store or another, and return its info.
+
+        `target` is the info of that object, which is neither deleted nor a link. Raises `ObjectExists` if
+        there is an object of this name that is not a link.
+        """
+        ObjectInfo.check_type(target, "target")
+        if target.deleted or target.link is not None:
+            raise UsageError(f"target: object {target.name!r} is {'deleted' if target.deleted else 'a link'}")
+        return await self._add_link(name, ObjectLink(bucket=target.bucket, name=target.name))
+
+    async def add_bucket_link(self, name: str, bucket: str) -> ObjectInfo:
+        """Add an object that is a link to a whole store, and return its info. Raises `ObjectExists`."""
+        return await self._add_link(name, ObjectLink(bucket=check_bucket(bucket)))
+
+    # --- reading
+
+    async def info(self, name: str, *, include_deleted: bool = False) -> ObjectInfo:
+        """What is known about an object. Raises `ObjectNotFound`, also if it was deleted."""
+        request = MsgGetRequest(last_by_subj=meta_subject(self.bucket, name))
+        try:
+            message = await direct.get(self._api, self._config, request)
+        except MessageNotFound:
+            raise ObjectNotFound(bucket=self.bucket, name=name) from None
+        except StreamNotFound as error:
+            raise not_found(self.stream_name, error) from None
+        info = stored_info(message.data, message.timestamp)
+        if info.deleted and not include_deleted:
+            raise ObjectNotFound(bucket=self.bucket, name=name, deleted=True)
+        return info
+
+    async def open(self, name: str) -> ObjectReader:
+        """Read an object chunk by chunk: `async with await store.open(name) as reader`. Links are followed.
+
+        Raises `ObjectNotFound`.
+        """
+        store, info = self, await self.info(name)
+        for _ in range(_MAX_LINKS):
+            link = info.link
+            if link is None:
+                return ObjectReader(self._api, info)
+            if not link.name:
+                raise UsageError(
+                    f"object {name!r} is a link to the whole store {link.bucket}", hint="Open that store"
+                )
+            store = await self._other(link.bucket)
+            info = await store.info(link.name)
+        raise UsageError(f"object {name!r} is a link that leads to more than {_MAX_LINKS} others")
+
+    async def get(self, name: str) -> bytes:
+        """The data of an object. Raises `ObjectNotFound`, `DigestMismatch`. Use `open` for what is large."""
+        async with await self.open(name) as reader:
+            return await reader.read()
+
+    async def get_file(self, name: str, path: str | os.PathLike[str]) -> ObjectInfo:
+        """Write the data of an object to a file and return its info.
+
+        The file appears when it is complete and its digest was checked. Raises `ObjectNotFound`,
+        `DigestMismatch`.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise UsageError(f"path must be a path, not {type(path).__name__}")
+        target = Path(check_text(os.fspath(path), "path"))
+        async with await self.open(name) as reader:
+            part = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+            file = await asyncio.to_thread(part.open, "xb")
+            try:
+                async for chunk in reader:
+                    await asyncio.to_thread(file.write, chunk)
+                await asyncio.to_thread(file.close)
+                await asyncio.to_thread(part.replace, target)
+            finally:
+                file.close()
+                part.unlink(missing_ok=True)
+            return reader.info
+
+    async def list(self, *, include_deleted: bool = False) -> AsyncIterator[ObjectInfo]:
+        """The objects, as they arrive."""
+        async with self.watch(ignore_deletes=not include_deleted) as changes:
+            async for info in changes.initial():
+                yield info
+
+    def watch(
+        self,
+        *,
+        include_history: bool = False,
+        updates_only: bool = False,
+        ignore_deletes: bool = False,
+        on_error: OnError | None = None,
+    ) -> ObjectWatch:
+        """The objects, and each change: `async with` it, then `async for` over it.
+
+        Args:
+            include_history: Begin with everything that is kept, not only the last of each object.
+            updates_only: Begin with the next change.
+            ignore_deletes: Leave out deleted objects.
+            on_error: Called with errors after which it goes on; else they go to the connection's `on_error`.
+        """
+        if include_history and updates_only:
+            raise UsageError("include_history and updates_only exclude each other")
+        policy = DeliverPolicy.NEW if updates_only else DeliverPolicy.LAST_PER_SUBJECT
+        if include_history:
+            policy = DeliverPolicy.ALL
+        feed = Feed(self._api, self.stream_name, [f"$O.{self.bucket}.M.>"], policy, on_error=on_error)
+
+        def read(delivered: Delivered) -> ObjectInfo | None:
+            try:
+                info = stored_info(delivered.frame.data, delivered.metadata.timestamp)
+            except RemoteProtocolError as error:
+                self._api.connection.report(error)  # Any client may store anything here.
+                return None
+            return None if info.deleted and ignore_deletes else info
+
+        return ObjectWatch(feed, read)
+
+    # --- metadata
+
+    async def _last(self, name: str) -> _Stored | None:
+        """The metadata of an object, as the leader has it."""
+        request = MsgGetRequest(last_by_subj=meta_subject(self.bucket, name))
+        try:
+            message = await direct.get(self._api, StreamConfig(name=self.stream_name), request)
+        except MessageNotFound:
+            return None
+        except StreamNotFound as error:
+            raise not_found(self.stream_name, error) from None
+        return _Stored(stored_info(message.data, message.timestamp), message.sequence)
+
+    async def _existing(self, name: str) -> _Stored:
+        stored = await self._last(name)
+        if stored is None or stored.info.deleted:
+            raise ObjectNotFound(bucket=self.bucket, name=name, deleted=stored is not None)
+        return stored
+
+    async def _check_free(self, name: str, *, links_too: bool = False) -> None:
+        stored = await self._last(name)
+        if stored is not None and not stored.info.deleted and (links_too or stored.info.link is None):
+            raise ObjectExists(bucket=self.bucket, name=name)
+
+    async def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
+        subject = meta_subject(self.bucket, name)
+        await self._check_free(name)
+        options = ObjectOptions(link=link)
+        return await self._publish(
+            subject, ObjectInfo(name=name, bucket=self.bucket, nuid=new_nuid(), options=options)
+        )
+
+    async def _replace(self, subject: str, info: ObjectInfo) -> ObjectInfo:
+        """Store metadata in place of the existing one, and remove the chunks that then belong to no object.
+
+        Another client may do the same meanwhile: what it stored is the existing one then.
+        """
+        while True:
+            existing = await self._last(info.name)
+            try:
+                published = await self._publish(subject, info, existing.sequence if existing else 0)
+                break
+            except WrongLastSequence:
+                continue
+        if existing is not None and existing.info.chunks:
+            await discard(self._api, self.bucket, existing.info.nuid)
+        return published
+
+    async def _publish(self, subject: str, info: ObjectInfo, expected: int | None = None) -> ObjectInfo:
+        await publish(
+            self._api,
+            subject,
+            msgspec.structs.replace(info, modified=None).to_json(),
+            headers={ROLLUP: "sub"},
+            msg_id=secrets.token_urlsafe(12),
+            expected_last_subject_sequence=expected,
+        )
+        return msgspec.structs.replace(info, modified=datetime.now(UTC))
+
+    async def _other(self, bucket: str) -> ObjectStore:
+        name = object_stream(check_bucket(bucket))
+        try:
+            return ObjectStore(self._api, await streams.info(self._api, name))
+        except StreamNotFound as error:
+            raise not_found(name, error) from None
+
+
+def _meta(name: str | ObjectMeta) -> ObjectMeta:
+    return name if isinstance(name, ObjectMeta) else ObjectMeta(name=check_text(name, "name"))
+
+
+def _open(path: str | os.PathLike[str]):  # type: ignore[no-untyped-def]
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"path must be a path, not {type(path).__name__}")
+    return Path(check_text(os.fspath(path), "path")).open("rb")
