@@ -21,6 +21,9 @@ from jetspark import (
     Error,
     Headers,
     KeyValueConfig,
+    ObjectInfo,
+    ObjectMeta,
+    ObjectStoreConfig,
     PubAck,
     StreamConfig,
     UsageError,
@@ -32,6 +35,7 @@ from jetspark.jetstream.model import consumer as consumer_models
 from jetspark.jetstream.model import requests as request_models
 from jetspark.jetstream.model import stream as stream_models
 from jetspark.jetstream.model.base import Model
+from jetspark.jetstream.objects import config as object_models
 from jetspark.jetstream.publish.headers import Expectations
 from jetspark.jetstream.pull.options import PullKeywords
 from jetspark.jetstream.push.options import PushKeywords
@@ -91,7 +95,11 @@ def name() -> str:
 
 def valid(name: str, function: str) -> dict[str, object]:
     """Arguments for the parameters that are required."""
-    configs = {"stream": StreamConfig(name=name), "value": KeyValueConfig(bucket=name)}
+    configs = {
+        "stream": StreamConfig(name=name),
+        "value": KeyValueConfig(bucket=name),
+        "store": ObjectStoreConfig(bucket=name),
+    }
     return {
         "subject": f"{name}.x",
         "subjects": ">",
@@ -106,6 +114,10 @@ def valid(name: str, function: str) -> dict[str, object]:
         "value": b"v",
         "values": {"k": b"v"},
         "revision": 1,
+        "data": b"v",
+        "meta": ObjectMeta(name="o"),
+        "target": ObjectInfo(name="o", bucket=name),
+        "path": "/nonexistent/file",
         "sequence": 1,
         "until": 60.0,
         "max_messages": 1,
@@ -159,8 +171,10 @@ async def objects(shared_server: Server, name: str) -> AsyncIterator[dict[str, A
             "AtomicBatch": js.atomic_batch(),
             "PullSubscription": await js.pull_subscribe(f"{name}.>", durable="p"),
             "KeyValue": await js.create_key_value(KeyValueConfig(bucket=name, storage="memory")),
+            "ObjectStore": await js.create_object_store(ObjectStoreConfig(bucket=name, storage="memory")),
         }
         await stream.delete()
+        await js.delete_object_store(name)
         await js.delete_key_value(name)
 
 
@@ -187,8 +201,10 @@ def plain_objects(shared_server: Server, name: str) -> Iterator[dict[str, Any]]:
             "AtomicBatch": js.atomic_batch(),
             "PullSubscription": js.pull_subscribe(f"{name}.>", durable="p"),
             "KeyValue": js.create_key_value(KeyValueConfig(bucket=name, storage="memory")),
+            "ObjectStore": js.create_object_store(ObjectStoreConfig(bucket=name, storage="memory")),
         }
         stream.delete()
+        js.delete_object_store(name)
         js.delete_key_value(name)
 
 
@@ -257,6 +273,8 @@ async def test_other_types_for_configurations_and_events_are_refused(
         js.create_key_value,
         js.update_key_value,
         js.create_or_update_key_value,
+        js.create_object_store,
+        js.update_object_store,
         stream.update,
         stream.create_consumer,
         stream.update_consumer,
@@ -344,7 +362,7 @@ def test_a_header_name_that_is_not_text_is_refused(name: Any) -> None:
 MODELS = sorted(
     {
         value
-        for module in (stream_models, consumer_models, request_models, kv_models)
+        for module in (stream_models, consumer_models, request_models, kv_models, object_models)
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Model) and value not in (Model, PubAck)
     },

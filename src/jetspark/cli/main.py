@@ -41,6 +41,8 @@ TREE: Final = (
     Entry(
         "consumer", "Manage consumers: add, ls, info, next, edit, pause, resume, reset, report, rm.", "Manage"
     ),
+    Entry("kv", "Key-value buckets: add, put, get, watch, ls and more.", "Manage"),
+    Entry("object", "Object stores: add, put, get, ls, watch and more.", "Manage"),
     Entry("pub", "Publish messages.", "Messages"),
     Entry("sub", "Read messages from a subject or a stream.", "Messages"),
     Entry("req", "Send a request and print the answers.", "Messages"),

@@ -155,7 +155,7 @@ async def test_a_watch_that_is_interrupted_returns_each_current_value_once(serve
     keys = [f"k{number:04}" for number in range(1500)]
     async with TCPProxy(server.port) as proxy, jetspark.connect(server.url) as direct:
         js = direct.jetstream()
-        kv = await js.create_key_value(KeyValueConfig(bucket="b", history=3, storage="memory"))
+        await js.create_key_value(KeyValueConfig(bucket="b", history=3, storage="memory"))
         async with js.publisher() as publisher:
             for key in keys:
                 for value in (b"oldest", b"old", bytes(2000)):

@@ -28,7 +28,9 @@ _OPTION_OF_FIELD: Final = {
     "placement": "cluster",
 }
 _UNITS: Final = {count: count_option, duration: duration_option, limit: limit_option}
-_FIELD: Final = re.compile(r"\b(?:StreamConfig|ConsumerConfig)\.(\w+)|\b([a-z]+_[a-z_]+)\b")
+_FIELD: Final = re.compile(
+    r"\b(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfig)\.(\w+)|\b([a-z]+_[a-z_]+)\b"
+)
 
 
 def setting(kind: Any, *flags: str, **more: Any) -> tuple[Any, None]:

@@ -27,7 +27,7 @@ class Exit(enum.IntEnum):
     USAGE = 2
     #: No server is reachable.
     UNREACHABLE = 3
-    #: The stream, consumer, message or dead letter does not exist.
+    #: The stream, consumer, message, dead letter, bucket, key or object does not exist.
     NOT_FOUND = 4
     #: Wrong credentials or missing permissions.
     DENIED = 5
@@ -55,6 +55,16 @@ CONNECT: Final = "Is nats-server running there? Set its address with --server, N
 
 # The first matching class decides. None keeps the hint of the error.
 _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
+    (
+        errors.BucketNotFound,
+        Exit.NOT_FOUND,
+        "`jetspark kv ls` and `jetspark object ls` list the buckets; check --js-domain, too",
+    ),
+    (errors.KeyNotFound, Exit.NOT_FOUND, None),
+    (errors.ObjectNotFound, Exit.NOT_FOUND, None),
+    (errors.BucketExists, Exit.FAILED, "Change it with `jetspark kv edit`, or choose another name"),
+    (errors.KeyExists, Exit.FAILED, "Use `jetspark kv update` with its revision, or `jetspark kv put`"),
+    (errors.WrongRevision, Exit.FAILED, "`jetspark kv get` shows its revision"),
     (errors.StreamNotFound, Exit.NOT_FOUND, "`jetspark stream ls` lists the streams; check --js-domain, too"),
     (errors.ConsumerNotFound, Exit.NOT_FOUND, "`jetspark consumer ls {stream}` lists the consumers"),
     (
@@ -97,13 +107,17 @@ _TABLE: Final[tuple[tuple[type[errors.Error], Exit, str | None], ...]] = (
 
 _ADVISORIES: Final = "`jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`"
 
+_CONFIG: Final = "(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfig|ObjectMeta)"
+
 # Names of the Python API, which a user of the command line does not know, and their replacements.
 _REPLACEMENTS: Final = (
     (
-        re.compile(r"\b(?:StreamConfig|ConsumerConfig)\.(\w+)=(.*?) (is|are|has|need|excludes|cannot)\b"),
+        re.compile(
+            r"\b(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfig)\.(\w+)=(.*?) (is|are|has|need|excludes|cannot)\b"
+        ),
         r"\1 \2 \3",
     ),
-    (re.compile(r"\b(?:StreamConfig|ConsumerConfig)\."), ""),
+    (re.compile(rf"\b{_CONFIG}\."), ""),
     (re.compile(r"\bfilter_subjects?\b"), "subject filter"),
     (re.compile(r"(?:js|stream)\.create_advisory_stream\(\)"), _ADVISORIES),
     (re.compile(r"follow=True"), "--follow"),

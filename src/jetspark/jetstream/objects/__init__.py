@@ -8,6 +8,7 @@ In reading order:
 - `source`: the data to store, in blocks, from wherever it comes.
 - `upload`: storing chunks: windowed, in order, and removed again if something fails.
 - `reader`: reading chunks, with the digest checked.
+- `save`: an object as a file.
 - `status`: the state of a bucket.
 - `store`: the bucket, as users hold it: `ObjectStore`.
 - `stores`: creating, finding, listing and deleting buckets.

@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -41,6 +40,7 @@ from jetspark.jetstream.objects.info import (
 )
 from jetspark.jetstream.objects.names import meta_subject, object_stream
 from jetspark.jetstream.objects.reader import ObjectReader
+from jetspark.jetstream.objects.save import as_path, save
 from jetspark.jetstream.objects.source import ObjectData, Source
 from jetspark.jetstream.objects.status import ObjectStoreStatus
 from jetspark.jetstream.objects.upload import discard, new_nuid, upload
@@ -139,9 +139,10 @@ class ObjectStore:
         self, path: str | os.PathLike[str], name: str | ObjectMeta | None = None
     ) -> ObjectInfo:
         """Store a file, under its own name without the directory if no other is given; otherwise as `put`."""
-        file = await asyncio.to_thread(_open, path)
+        source = as_path(path)
+        file = await asyncio.to_thread(source.open, "rb")
         try:
-            return await self.put(name if name is not None else Path(path).name, file)
+            return await self.put(source.name if name is None else name, file)
         finally:
             await asyncio.to_thread(file.close)
 
@@ -239,20 +240,9 @@ class ObjectStore:
         The file appears when it is complete and its digest was checked. Raises `ObjectNotFound`,
         `DigestMismatch`.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise UsageError(f"path must be a path, not {type(path).__name__}")
-        target = Path(check_text(os.fspath(path), "path"))
+        target = as_path(path)
         async with await self.open(name) as reader:
-            part = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
-            file = await asyncio.to_thread(part.open, "xb")
-            try:
-                async for chunk in reader:
-                    await asyncio.to_thread(file.write, chunk)
-                await asyncio.to_thread(file.close)
-                await asyncio.to_thread(part.replace, target)
-            finally:
-                file.close()
-                part.unlink(missing_ok=True)
+            await save(reader, target)
             return reader.info
 
     async def list(self, *, include_deleted: bool = False) -> AsyncIterator[ObjectInfo]:
@@ -363,9 +353,3 @@ class ObjectStore:
 
 def _meta(name: str | ObjectMeta) -> ObjectMeta:
     return name if isinstance(name, ObjectMeta) else ObjectMeta(name=check_text(name, "name"))
-
-
-def _open(path: str | os.PathLike[str]):  # type: ignore[no-untyped-def]
-    if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"path must be a path, not {type(path).__name__}")
-    return Path(check_text(os.fspath(path), "path")).open("rb")

@@ -1,0 +1,328 @@
+"""`jetspark object`: object stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final, TypeAlias
+
+import typer
+
+from jetspark.cli.args import stdin
+from jetspark.cli.args.parameters import (
+    EndAfter,
+    EndWhenIdle,
+    Force,
+    expanded,
+    metadata,
+    name_values,
+    option,
+    size_option,
+)
+from jetspark.cli.args.table import Options, setting
+from jetspark.cli.args.units import count, duration, limit, show_bytes, show_duration, show_time
+from jetspark.cli.command import Run, command, group
+from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.cli.ui.json import to_json
+from jetspark.cli.ui.output import Output, ProgressBar
+from jetspark.jetstream.model.stream import StorageType
+from jetspark.jetstream.objects.config import ObjectStoreConfig
+from jetspark.jetstream.objects.info import CHUNK_SIZE, ObjectInfo, ObjectMeta
+from jetspark.jetstream.objects.save import save
+from jetspark.jetstream.objects.status import ObjectStoreStatus
+
+app = group("Object stores: files and other data of any size.")
+
+Bucket: TypeAlias = Annotated[str, typer.Argument(metavar="BUCKET", help="Name of the store.")]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="OBJECT", help="Name of the object.")]
+
+_READ: Final = 1024 * 1024
+
+OPTIONS: Final[Options] = {
+    "ttl": setting(duration, "--ttl", help="Maximum age of an object, like 7d; 0 is no limit."),
+    "description": setting(str, "--description", metavar="TEXT", help="Description."),
+    "storage": setting(str, "--storage", choices=StorageType, help="Where objects are kept (file)."),
+    "replicas": setting(count, "--replicas", help="Number of replicas, 1 to 5."),
+    "max_bytes": setting(limit, "--max-bucket-size", help="Maximum size of the store; -1 is no limit."),
+    "compression": setting(bool, "--compress/--no-compress", help="Compress objects on disk."),
+    "metadata": setting(list[str], "--metadata", metavar="NAME=VALUE", help="Repeatable NAME=VALUE pairs."),
+}
+
+
+@command(app, "add", options=OPTIONS, examples="jetspark object add models --max-bucket-size 100GB")
+async def add(run: Run, bucket: Bucket, given: dict[str, Any]) -> None:
+    """Create a store."""
+    found = {name: value for name, value in given.items() if value is not None and value != []}
+    if "metadata" in found:
+        found["metadata"] = metadata(found["metadata"])
+    async with run.jetstream() as js:
+        status = await (await js.create_object_store(ObjectStoreConfig(bucket=bucket, **found))).status()
+    _show_status(run.out, status, f"Object store {bucket}")
+
+
+@command(
+    app,
+    "put",
+    examples="""
+    jetspark object put models model.bin
+    jetspark object put models big.tar --name backups/today.tar
+    tar c . | jetspark object put models --name source.tar
+    """,
+)
+async def put(
+    run: Run,
+    bucket: Bucket,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="The file; stdin without it.", show_default=False),
+    ] = None,
+    *,
+    name: Annotated[
+        str | None, option("--name", metavar="OBJECT", help="Name of the object (that of the file).")
+    ] = None,
+    description: Annotated[str | None, option("--description", metavar="TEXT", help="Description.")] = None,
+    header: Annotated[
+        list[str] | None, option("--header", "-H", metavar="NAME:VALUE", help="A header; repeatable.")
+    ] = None,
+    chunk_size: Annotated[int | None, size_option("--chunk-size", help="Bytes in a chunk (128KB).")] = None,
+) -> None:
+    """Store a file, or stdin, as an object."""
+    if file is None and name is None:
+        raise Failure("missing --name", "stdin has no name: give one with --name", Exit.USAGE)
+    meta = ObjectMeta(
+        name=name if name is not None else str(file and file.name),
+        description=description,
+        headers=name_values(header, ":", "--header"),
+        chunk_size=CHUNK_SIZE if chunk_size is None else chunk_size,
+    )
+    async with run.jetstream() as js:
+        store = await js.object_store(bucket)
+        if file is None:
+            info = await store.put(meta, stdin.chunks())
+        else:
+            path = expanded(file)
+            with path.open("rb") as source, run.out.progress(meta.name, path.stat().st_size) as bar:
+                info = await store.put(meta, _blocks(source, bar))
+    _show_info(run.out, info, f"Stored {meta.name}")
+
+
+async def _blocks(file: BinaryIO, bar: ProgressBar) -> AsyncIterator[bytes]:
+    while block := await asyncio.to_thread(file.read, _READ):
+        yield block
+        bar.advance(len(block))
+
+
+@command(
+    app,
+    "get",
+    examples="""
+    jetspark object get models model.bin
+    jetspark object get models model.bin --output /tmp/model.bin --force
+    jetspark object get models source.tar --output - | tar x
+    """,
+)
+async def get(
+    run: Run,
+    bucket: Bucket,
+    name: Name,
+    output: Annotated[
+        str | None, option("--output", "-O", metavar="FILE", help="Where to (its name); - is stdout.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")] = False,
+) -> None:
+    """Write an object to a file. The file appears when it is complete and its digest was checked."""
+    # The name comes from whoever stored the object: only its last part, and never a hidden file.
+    path = expanded(output) if output else Path(Path(name).name.lstrip(".") or "object")
+    if output != "-" and path.exists() and not force:
+        raise Failure(f"{path} exists", "Add --force to replace it, or give another --output", Exit.USAGE)
+    async with run.jetstream() as js, await (await js.object_store(bucket)).open(name) as reader:
+        if output == "-":
+            async for chunk in reader:
+                run.out.raw(chunk)
+            return
+        with run.out.progress(name, reader.info.size) as bar:
+            await save(reader, path, bar.advance)
+        found = reader.info
+    run.out.result(
+        {"file": str(path), **to_json(found)}, f"Wrote {show_bytes(found.size)} of {name} to {path}"
+    )
+
+
+@command(app, "ls", examples="jetspark object ls\njetspark object ls models --json")
+async def ls(
+    run: Run,
+    bucket: Annotated[
+        str | None, typer.Argument(metavar="BUCKET", help="List its objects.", show_default=False)
+    ] = None,
+) -> None:
+    """List stores, or the objects of one."""
+    async with run.jetstream() as js:
+        if bucket is None:
+            stores = sorted([each async for each in js.object_stores()], key=lambda each: each.bucket)
+        else:
+            infos = [each async for each in (await js.object_store(bucket)).list()]
+    if bucket is None:
+        _list_stores(run.out, stores)
+    elif run.out.json:
+        run.out.value(to_json(infos))
+    else:
+        run.out.table(
+            ("Name", "Size", "Modified", "Link"),
+            ((each.name, show_bytes(each.size), show_time(each.modified), _link(each)) for each in infos),
+            empty=f"No objects in {bucket}",
+        )
+
+
+@command(app, "info", examples="jetspark object info models\njetspark object info models model.bin")
+async def info(
+    run: Run,
+    bucket: Bucket,
+    name: Annotated[
+        str | None, typer.Argument(metavar="OBJECT", help="Name of an object.", show_default=False)
+    ] = None,
+) -> None:
+    """Show a store, or an object."""
+    async with run.jetstream() as js:
+        store = await js.object_store(bucket)
+        if name is None:
+            _show_status(run.out, await store.status(), f"Object store {bucket}")
+        else:
+            _show_info(run.out, await store.info(name), f"{bucket} > {name}")
+
+
+@command(app, "del", examples="jetspark object del models model.bin\njetspark object del models --force")
+async def delete(
+    run: Run,
+    bucket: Bucket,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="OBJECT", help="The object; else the store.", show_default=False),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Delete an object, or without OBJECT the whole store."""
+    async with run.jetstream() as js:
+        store = await js.object_store(bucket)
+        if name is not None:
+            found = await store.info(name)
+            run.out.confirm(f"Delete {name} of {show_bytes(found.size)}?", force=force)
+            await store.delete(name)
+        else:
+            status = await store.status()
+            run.out.confirm(f"Delete store {bucket} with {show_bytes(status.size)}?", force=force)
+            await js.delete_object_store(bucket)
+    what = f"store {bucket}" if name is None else name
+    run.out.result({"bucket": bucket, "name": name, "deleted": True}, f"Deleted {what}")
+
+
+@command(app, "seal", examples="jetspark object seal models --force")
+async def seal(run: Run, bucket: Bucket, force: Force = False) -> None:
+    """Allow no further changes. This cannot be undone."""
+    async with run.jetstream() as js:
+        store = await js.object_store(bucket)
+        run.out.confirm(f"Seal store {bucket} for good?", force=force)
+        status = await store.seal()
+    _show_status(run.out, status, f"Object store {bucket} is sealed")
+
+
+@command(app, "watch", examples="jetspark object watch models --json")
+async def watch(
+    run: Run,
+    bucket: Bucket,
+    updates_only: Annotated[bool, typer.Option("--updates-only", help="Begin with the next change.")] = False,
+    number: EndAfter = None,
+    wait: EndWhenIdle = None,
+) -> None:
+    """Show the objects of a store and each change, until Ctrl-C, --count or --wait."""
+    async with (
+        run.jetstream() as js,
+        (await js.object_store(bucket)).watch(
+            updates_only=updates_only, on_error=lambda error: run.out.warn(str(error))
+        ) as changes,
+    ):
+        seen = 0
+        while seen != number and (found := await changes.next(wait)) is not None:
+            seen += 1
+            if run.out.json:
+                run.out.record(to_json(found))
+            else:
+                what = "DEL" if found.deleted else "PUT"
+                run.out.text(f"[{show_time(found.modified)}] {what} {found.name} {show_bytes(found.size)}")
+
+
+def _link(found: ObjectInfo) -> str:
+    link = found.link
+    return "" if link is None else f"{link.bucket} > {link.name or '*'}"
+
+
+def _list_stores(out: Output, stores: list[ObjectStoreStatus]) -> None:
+    if out.json:
+        out.value([_status_json(each) for each in stores])
+        return
+    out.table(
+        ("Store", "Description", "Size", "Sealed", "Last update"),
+        (
+            (
+                each.bucket,
+                each.description or "",
+                show_bytes(each.size),
+                each.sealed,
+                show_time(each.stream_info.state.last_ts),
+            )
+            for each in stores
+        ),
+        empty="No object stores. Create one with `jetspark object add`",
+    )
+
+
+def _status_json(status: ObjectStoreStatus) -> dict[str, Any]:
+    names = (
+        "bucket",
+        "description",
+        "size",
+        "ttl",
+        "storage",
+        "replicas",
+        "sealed",
+        "compressed",
+        "metadata",
+    )
+    return {name: to_json(getattr(status, name)) for name in names}
+
+
+def _show_status(out: Output, status: ObjectStoreStatus, heading: str) -> None:
+    if out.json:
+        out.value(_status_json(status))
+        return
+    out.heading(heading)
+    out.text()
+    out.details(
+        (
+            ("Description", status.description),
+            ("Size", show_bytes(status.size)),
+            ("Maximum age", show_duration(status.ttl) if status.ttl else "unlimited"),
+            ("Storage", status.storage),
+            ("Replicas", status.replicas),
+            ("Sealed", status.sealed),
+            ("Compressed", status.compressed),
+        )
+    )
+
+
+def _show_info(out: Output, found: ObjectInfo, heading: str) -> None:
+    if out.json:
+        out.value(to_json(found))
+        return
+    out.heading(heading)
+    out.text()
+    out.details(
+        (
+            ("Description", found.description),
+            ("Size", show_bytes(found.size)),
+            ("Chunks", found.chunks),
+            ("Digest", found.digest or None),
+            ("Modified", show_time(found.modified)),
+            ("Link to", _link(found) or None),
+        )
+    )
