@@ -27,6 +27,7 @@ LAST_LINES = {
     "iterate_messages": "web1 wrote 333 lines",
     "key_value": "cached: {'eur.usd': '1.11'}",
     "look_up": "stream STATE: no message found (10037)",
+    "object_store": "objects: ['model.bin', 'latest']",
     "publish_many": "stored 10001",
     "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
     "quickstart": "0 to acknowledge, 0 to deliver",

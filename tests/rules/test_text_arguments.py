@@ -234,6 +234,8 @@ def plain_outcome(function: Callable[..., Any], given: dict[str, object]) -> Exc
 def wrong(parameter: Parameter, value: object, error: Exception | None, *, refused: bool) -> str | None:
     """What is wrong with the outcome of a call; None if it is as it should be."""
     fits = isinstance(error, UsageError) if refused else error is None or isinstance(error, Error)
+    if parameter.function.endswith("_file") and not refused:
+        fits = fits or isinstance(error, OSError)
     shown = repr(value)[:40]
     return None if fits else f"{parameter.function}({parameter.name}={shown}): {error!r}"
 

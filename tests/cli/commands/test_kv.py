@@ -79,6 +79,6 @@ def test_watch_shows_values_and_changes(cli: Cli, bucket: str, process: Callable
     assert '"value": "2"' in watching.line()
     cli("kv", "del", bucket, "a")
     assert '"operation": "DEL"' in watching.line()
-    assert watching.wait() == 0
+    assert watching.end().code == 0
     text = cli("kv", "watch", bucket, "b", "--count", "1").out
     assert text.endswith("PUT b (2): 2\n")

@@ -112,9 +112,7 @@ _CONFIG: Final = "(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfi
 # Names of the Python API, which a user of the command line does not know, and their replacements.
 _REPLACEMENTS: Final = (
     (
-        re.compile(
-            r"\b(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfig)\.(\w+)=(.*?) (is|are|has|need|excludes|cannot)\b"
-        ),
+        re.compile(rf"\b{_CONFIG}\.(\w+)=(.*?) (is|are|has|need|excludes|cannot)\b"),
         r"\1 \2 \3",
     ),
     (re.compile(rf"\b{_CONFIG}\."), ""),

@@ -236,7 +236,7 @@ def not_found(stream: str, error: StreamNotFound) -> BucketNotFound:
     """The error for the stream of a bucket."""
     bucket = stream.partition("_")[2]
     return BucketNotFound(
-        f"bucket {bucket} not found",
+        f"bucket {bucket} not found ({error.err_code or error.code})",
         code=error.code,
         err_code=error.err_code,
         description=error.description,

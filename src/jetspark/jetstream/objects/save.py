@@ -19,7 +19,10 @@ def as_path(path: str | os.PathLike[str]) -> Path:
     """Return a path. Raises `UsageError`."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"path must be a path, not {type(path).__name__}")
-    return Path(check_text(os.fspath(path), "path"))
+    text = check_text(os.fspath(path), "path")
+    if "\0" in text:
+        raise UsageError(f"path must not contain NUL: {text!r}")
+    return Path(text)
 
 
 async def save(reader: ObjectReader, path: Path, on_chunk: Callable[[int], None] | None = None) -> None:

@@ -109,9 +109,9 @@ class ObjectStore:
     async def put(self, name: str | ObjectMeta, data: ObjectData) -> ObjectInfo:
         """Store an object, in place of the one of this name, and return its info.
 
-        The data is bytes, a binary file, or an iterable of bytes, plain or asynchronous. It is sent while it
-        is read: a few megabytes are in memory at a time. Until it is complete the old object can be read; if
-        it fails or is cancelled, the old one stays and nothing of the new one is left.
+        The data is bytes, a binary file or an iterable of bytes. With asyncio, it may be an asynchronous one.
+        It is sent while it is read: a few megabytes are in memory at a time. Until it is complete the old
+        object can be read; if it fails or is cancelled, the old one stays and nothing of the new one is left.
         """
         meta = _meta(name)
         subject = meta_subject(self.bucket, meta.name)
@@ -140,9 +140,11 @@ class ObjectStore:
     ) -> ObjectInfo:
         """Store a file, under its own name without the directory if no other is given; otherwise as `put`."""
         source = as_path(path)
+        meta = _meta(source.name if name is None else name)
+        meta_subject(self.bucket, meta.name)
         file = await asyncio.to_thread(source.open, "rb")
         try:
-            return await self.put(source.name if name is None else name, file)
+            return await self.put(meta, file)
         finally:
             await asyncio.to_thread(file.close)
 
