@@ -14,7 +14,10 @@ from bench.results import Results, Run
 
 ROOT = Path(__file__).parents[1]
 #: Those with Spark are too long for a test.
-WITHOUT_SPARK = ("core-publish", "core-subscribe", "fetch", "acked", "publish", "delivery", "request", "ship")
+WITHOUT_SPARK = (
+    *("core-publish", "core-subscribe", "fetch", "acked", "publish", "delivery", "request", "ship"),
+    *("kv-put", "kv-get", "object-put", "object-get"),
+)
 
 
 def invented(measurement: Measurement) -> Run:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib.util
 
 from bench.harness import Measurement
-from bench.measurements import consume, core, latency, publish, recovery, scale, ship
+from bench.measurements import buckets, consume, core, latency, publish, recovery, scale, ship
 
 
 def everything() -> list[Measurement]:
     """All measurements; without those of Spark if it is not installed."""
     listed = [core.PUBLISH, core.SUBSCRIBE, consume.FETCH, consume.ACKED, publish.PUBLISH]
     listed += [latency.DELIVERY, latency.REQUEST, scale.SCALE]
+    listed += [buckets.KV_PUT, buckets.KV_GET, buckets.OBJECT_PUT, buckets.OBJECT_GET]
     if importlib.util.find_spec("pyspark") is None:
         return [*listed, ship.SHIP, recovery.RECOVERY, recovery.STEPDOWN]
     from bench.measurements import (

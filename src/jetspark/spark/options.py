@@ -22,6 +22,7 @@ from jetspark.core.headers import header_block
 from jetspark.core.options import ConnectOptions
 from jetspark.core.servers import DEFAULT_URL, parse_servers
 from jetspark.errors import UsageError
+from jetspark.jetstream.kv.names import check_bucket, check_key_filter, stream_of
 from jetspark.jetstream.publish.headers import check_msg_id
 from jetspark.jetstream.retry import OUTAGE
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
@@ -86,6 +87,11 @@ class SourceOptions:
 
     connection: ConnectionOptions = ConnectionOptions()
     stream: tuple[str, ...] = ()
+    #: A key-value bucket: `stream` is its stream then, and `subjects` are the `keys`.
+    bucket: str | None = None
+    keys: tuple[str, ...] = ()
+    include_history: bool = False
+    object_store: str | None = None
     subjects: tuple[str, ...] = ()
     starting_position: PositionOption | None = None
     ending_position: PositionOption | None = None
@@ -114,8 +120,20 @@ class SourceOptions:
     #: The names of the options that the user set, as the table spells them.
     given: tuple[str, ...] = ()
 
+    @property
+    def reads_current(self) -> bool:
+        """Whether a batch reads the current keys of a bucket, or the objects of a store."""
+        return self.object_store is not None or (self.bucket is not None and not self.include_history)
+
     def check_use(self, use: Use) -> None:
         """Raise `UsageError` for options that do not apply to a use."""
+        if use is Use.BATCH and self.reads_current:
+            for name in self.given:
+                if name in _OF_REVISIONS:
+                    raise UsageError(
+                        f"option {name} is for revisions, and the current keys are read",
+                        hint="Add option includeHistory, or remove it",
+                    )
         for name in self.given:
             suits = _BY_NAME[name.lower()].use
             if use not in suits:
@@ -167,6 +185,18 @@ def _subjects(text: str) -> tuple[str, ...]:
             if subjects_overlap(subject, other):
                 raise ValueError(f"filters that do not overlap; {other!r} and {subject!r} do")
     return subjects
+
+
+def _bucket(text: str) -> str:
+    return check_bucket(text.strip())
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    keys = _listed(text)
+    for each in keys:
+        check_key_filter(each, "keys")
+    _subjects(text)
+    return keys
 
 
 def _servers(text: str) -> tuple[str, ...]:
@@ -317,6 +347,10 @@ _TABLE: Final = (
     _Option("context", "context", _text, of_connection=True),
     _Option("retrySeconds", "retry_seconds", _duration),
     _Option("stream", "stream", _streams),
+    _Option("bucket", "bucket", _bucket),
+    _Option("keys", "keys", _keys, Use.READ),
+    _Option("includeHistory", "include_history", _flag, Use.BATCH),
+    _Option("objectStore", "object_store", _bucket, Use.BATCH),
     _Option("subjects", "subjects", _subjects, Use.READ),
     _Option("startingPosition", "starting_position", _position, Use.READ),
     _Option("endingPosition", "ending_position", _position, Use.BATCH),
@@ -343,6 +377,18 @@ _TABLE: Final = (
 )
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
+#: Options that buckets replace, and those that need one.
+_NOT_OF_BUCKETS: Final = (
+    *("stream", "subjects", "subject", "includeHeaders", "headerColumns", "controlHeaders"),
+    "objectStore",
+)
+_OF_BUCKETS: Final = ("keys", "includeHistory")
+#: Options of a batch that say which messages; there are no such bounds for current keys and objects.
+_OF_REVISIONS: Final = (
+    *("startingPosition", "endingPosition", "startingTimestamp", "endingTimestamp"),
+    *("minPartitions", "maxMessagesPerPartition"),
+)
+_INSTEAD: Final = {"subjects": "Use option keys", "subject": "Use a column key"}
 #: Options of `writeStream` itself, which Spark passes on.
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
 _FIXED_COLUMNS: Final = ("subject", "data", "headers", "stream", "sequence", "timestamp")
@@ -365,8 +411,32 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         (connection if option.of_connection else values)[option.field] = _parse(option, text)
     parsed = SourceOptions(connection=ConnectionOptions(**connection), given=tuple(sorted(given)), **values)
     _check_connection(parsed.connection)
+    parsed = _with_bucket(parsed)
     _check_bounds(parsed)
     return parsed
+
+
+def _with_bucket(options: SourceOptions) -> SourceOptions:
+    """The options with the stream and the subjects of a bucket."""
+    kind = "bucket" if options.bucket else "objectStore" if options.object_store else None
+    excluded = {
+        "bucket": _NOT_OF_BUCKETS,
+        "objectStore": (*_NOT_OF_BUCKETS, "bucket", *_OF_BUCKETS, *_OF_REVISIONS),
+        None: _OF_BUCKETS,
+    }[kind]
+    for name in options.given:
+        if name in excluded:
+            reason = "needs option bucket" if kind is None else f"and {kind} exclude each other"
+            raise UsageError(f"option {name} {reason}", hint=_INSTEAD.get(name if kind else "", "Remove it"))
+    if options.bucket is None:
+        return options
+    return dataclasses.replace(
+        options,
+        stream=(stream_of(options.bucket),),
+        # A mirror has the subjects of its origin.
+        subjects=tuple(f"$KV.*.{keys}" for keys in options.keys),
+        include_headers=False,
+    )
 
 
 def _parse(option: _Option, text: str) -> object:

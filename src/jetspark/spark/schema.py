@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from jetspark.errors import UsageError
 from jetspark.spark.options import SourceOptions
 
-__all__ = ["READ_SCHEMA", "check_schema", "read_schema"]
+__all__ = ["BUCKET_SCHEMA", "OBJECT_SCHEMA", "READ_SCHEMA", "check_schema", "read_schema"]
 
 READ_SCHEMA: Final = StructType(
     [
@@ -24,7 +24,37 @@ READ_SCHEMA: Final = StructType(
 )
 
 
+#: A revision of a key.
+BUCKET_SCHEMA: Final = StructType(
+    [
+        StructField("key", StringType()),
+        StructField("value", types.BinaryType()),
+        StructField("revision", types.LongType()),
+        StructField("operation", StringType()),
+        StructField("created", types.TimestampType()),
+    ]
+)
+#: An object of a store.
+OBJECT_SCHEMA: Final = StructType(
+    [
+        StructField("name", StringType()),
+        StructField("size", types.LongType()),
+        StructField("chunks", types.LongType()),
+        StructField("digest", StringType()),
+        StructField("modified", types.TimestampType()),
+        StructField("description", StringType()),
+        StructField("metadata", types.MapType(StringType(), StringType())),
+        StructField("link_bucket", StringType()),
+        StructField("link_name", StringType()),
+    ]
+)
+
+
 def read_schema(options: SourceOptions) -> StructType:
+    if options.object_store is not None:
+        return OBJECT_SCHEMA
+    if options.bucket is not None:
+        return BUCKET_SCHEMA
     fields = [field for field in READ_SCHEMA if options.include_headers or field.name != "headers"]
     if not options.include_data:
         fields[1] = StructField("size", types.LongType())

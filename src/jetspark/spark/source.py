@@ -39,7 +39,9 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        """The columns of a read, which depend on the options `includeHeaders` and `headerColumns`."""
+        """The columns of a read, which depend on the options `bucket`, `objectStore`, `includeHeaders`
+        and `headerColumns`.
+        """
         self._require_stream()
         return read_schema(self._parsed)
 
@@ -69,10 +71,11 @@ class JetStreamDataSource(DataSource):
         return JetStreamStreamWriter(self._parsed, schema)
 
     def _require_stream(self) -> None:
-        if not self._parsed.stream:
+        if not self._parsed.stream and self._parsed.object_store is None:
             raise UsageError(
                 "missing option stream",
-                hint='Name the streams to read: .option("stream", "ORDERS"), or "A,B", or "ORDERS-*"',
+                hint='Name the streams to read: .option("stream", "ORDERS"), or "A,B", or "ORDERS-*"; '
+                'or a bucket: .option("bucket", "prices")',
             )
 
     def _checked(self, schema: StructType, use: Use) -> SourceOptions:

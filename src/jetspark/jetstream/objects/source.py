@@ -39,7 +39,7 @@ class Source:
         self._data = data
         self._start: int | None = None
         if hasattr(data, "read") and getattr(data, "seekable", bool)():
-            self._start = data.tell()
+            self._start = cast(BinaryIO, data).tell()
         self._hash = hashlib.sha256()
         self.size = 0
 
@@ -77,15 +77,16 @@ class Source:
             for start in range(0, len(view), _BLOCK):
                 yield await self._hashed(bytes(view[start : start + _BLOCK]))
         elif hasattr(data, "read"):
-            while block := await asyncio.to_thread(self._read, data):
+            file = cast(BinaryIO, data)
+            while block := await asyncio.to_thread(self._read, file):
                 yield block
         elif isinstance(data, AsyncIterable):
             async for block in data:
                 yield await self._hashed(_checked(block))
         else:
             blocks = iter(data)
-            while (block := await asyncio.to_thread(_next, blocks)) is not None:
-                yield await self._hashed(_checked(block))
+            while (item := await asyncio.to_thread(_next, blocks)) is not None:
+                yield await self._hashed(_checked(item))
 
     def _read(self, file: BinaryIO) -> bytes:
         block = _checked(file.read(_BLOCK))

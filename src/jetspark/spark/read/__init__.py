@@ -10,6 +10,7 @@ In reading order:
 | `data_loss`         | both     | `failOnDataLoss`: raise or log                                        |
 | `tracker`           | driver   | where a query starts, where its next batch ends, what was lost          |
 | `progress_consumer` | driver   | the option `progressConsumer`: shows the committed position in NATS    |
+| `buckets`           | executor | keys of a bucket and objects of a store as rows                        |
 | `partition`         | both     | a task: planned on the driver, read on an executor                     |
 | `batch`             | both     | `spark.read`                                                          |
 | `stream`            | both     | `spark.readStream`                                                    |

@@ -14,6 +14,7 @@ from jetspark.jetstream.read.loss import cause_of_lost_head, head_may_move
 from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.options import SourceOptions
+from jetspark.spark.read.buckets import BucketPartition
 from jetspark.spark.read.data_loss import report_loss
 from jetspark.spark.read.partition import partitions_of, read_partition
 from jetspark.spark.read.streams import ending_sequences, find_streams, first_seq_of, starting_sequences
@@ -32,6 +33,8 @@ class JetStreamReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
+        if options.reads_current:
+            return [BucketPartition()]
         connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
         ranges = connection.run(self._ranges(connection.js))
         # A sequence asks for exact messages; "earliest" and a time ask for whatever the stream holds.

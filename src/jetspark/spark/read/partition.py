@@ -16,6 +16,7 @@ from jetspark.jetstream.read.ranges import Chunk, StreamRange
 from jetspark.spark.connections import process_connection
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
+from jetspark.spark.read.buckets import BucketPartition, read_bucket, revisions
 from jetspark.spark.read.data_loss import report_loss
 from jetspark.spark.read.planning import plan_tasks
 
@@ -50,6 +51,8 @@ def partitions_of(
 
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task; none for the plain `InputPartition` that Spark makes of an empty plan."""
+    if isinstance(partition, BucketPartition):
+        yield from read_bucket(options)
     if not isinstance(partition, RangePartition):
         return
 
@@ -78,6 +81,9 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
         # A batch has messages of consumers, or of direct gets: their metadata is in different places.
         for _, group in groupby(parts, key=lambda part: bool(part[1][0].reply)):
             streams, chunk = _joined(list(group))
+            if options.bucket is not None:
+                yield revisions(chunk, options.stream[0])
+                continue
             batch = rows(chunk, streams, headers=options.include_headers)
             yield with_headers_as_columns(batch, chunk, columns) if columns else batch
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,9 +20,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from jetspark.errors import UsageError
+from jetspark.jetstream.kv.names import key_prefix
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.log import log_to_stderr, logger
 from jetspark.spark.options import SourceOptions
+from jetspark.spark.write.keys import KEY_COLUMNS, as_messages, check_key_columns
 from jetspark.spark.write.rows import COLUMNS, Columns, RowEncoder, check_columns
 from jetspark.spark.write.targets import TargetStreams
 from jetspark.spark.write.task import TaskResult, write_rows
@@ -52,6 +54,8 @@ class JetStreamWriter(DataSourceArrowWriter):
             raise UsageError("a stream cannot be overwritten", hint='Use mode("append")')
         # An error that would fail every task is better raised now.
         by_option = None if "subject" in schema.fieldNames() else options.subject
+        if options.bucket is not None:
+            by_option = f"{key_prefix(options.bucket)}key"
         for subject in filter(None, (by_option, options.dead_letter_subject)):
             connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
             connection.run(TargetStreams(connection.js, options).find(subject))
@@ -60,7 +64,7 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._began = time.time()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
-        return _write(self._options, self._job, map(_columns, iterator))
+        return _write(self._options, self._job, _all_columns(iterator, self._options))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _log_result(f"job {self._job}", messages, time.time() - self._began)
@@ -80,7 +84,7 @@ class JetStreamStreamWriter(_StreamWriter):
     def write(self, iterator: Iterator[Any]) -> TaskResult:
         query = _property("sql.streaming.queryId")
         batch = _property("streaming.sql.batchId")
-        return _write(self._options, f"{query}/{batch}", _all_columns(iterator))
+        return _write(self._options, f"{query}/{batch}", _all_columns(iterator, self._options))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _log_result(f"batch {batchId}", messages, None)
@@ -91,6 +95,9 @@ class JetStreamStreamWriter(_StreamWriter):
 
 
 def _check(options: SourceOptions, schema: StructType) -> None:
+    if options.bucket is not None:
+        check_key_columns(schema)
+        return
     check_columns(schema, subject=options.subject)
     if len(options.stream) > 1 or any("*" in name for name in options.stream):
         raise UsageError(f"option stream must be a single name for a write, not {','.join(options.stream)!r}")
@@ -106,7 +113,7 @@ def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskRes
         place=f"partition {partition}",
         max_size=connection.js.connection.max_payload
         - (_BATCH_HEADERS if options.publish_mode == "atomic" else 0),
-        keep_control_headers=options.control_headers == "keep",
+        keep_control_headers=options.control_headers == "keep" or options.bucket is not None,
         dead_letters=options.dead_letter_subject,
     )
     return write_rows(connection, options, encoder, rows)
@@ -127,31 +134,34 @@ def _property(name: str) -> str:
     return value
 
 
-def _columns(batch: pa.RecordBatch) -> Columns:
+def _all_columns(items: Iterator[Any], options: SourceOptions) -> Iterator[Columns]:
+    """The values of what Spark passes to a writer: Arrow batches, or single rows to some stream writers."""
+    names, data = (COLUMNS, "data") if options.bucket is None else (KEY_COLUMNS, "value")
+    for first in items:
+        if isinstance(first, pa.RecordBatch):
+            columns = _of_batch(first, names, data)
+        else:
+            columns = _of_rows([first, *islice(items, _ROWS - 1)], names, data)
+        yield columns if options.bucket is None else as_messages(options.bucket, columns)
+
+
+def _of_batch(batch: pa.RecordBatch, names: Container[str], data: str) -> Columns:
     """The values of a batch. Text is sent as UTF-8."""
     columns: dict[str, Sequence[Any]] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in COLUMNS:
-            values = column.cast(pa.binary()) if name == "data" else column
+        if name in names:
+            values = column.cast(pa.binary()) if name == data else column
             columns[name] = values.to_pylist()
     return columns
 
 
-def _all_columns(items: Iterator[Any]) -> Iterator[Columns]:
-    """The values of what Spark passes to a stream writer: Arrow batches, or single rows."""
-    for first in items:
-        if isinstance(first, pa.RecordBatch):
-            yield _columns(first)
-        else:
-            yield _of_rows([first, *islice(items, _ROWS - 1)])
-
-
-def _of_rows(rows: list[Row]) -> Columns:
-    names = [name for name in rows[0].__fields__ if name in COLUMNS]
-    columns: dict[str, Sequence[Any]] = {name: [row[name] for row in rows] for name in names}
-    data = columns["data"]
+def _of_rows(rows: list[Row], names: Container[str], data: str) -> Columns:
+    known = [name for name in rows[0].__fields__ if name in names]
+    columns: dict[str, Sequence[Any]] = {name: [row[name] for row in rows] for name in known}
+    if data not in columns:
+        return columns
     return columns | {
-        "data": [text.encode() if isinstance(text, str) else text and bytes(text) for text in data]
+        data: [text.encode() if isinstance(text, str) else text and bytes(text) for text in columns[data]]
     }
 
 

@@ -1,0 +1,87 @@
+"""The rows of a write into a key-value bucket, as the rows of a write into its stream. Pure.
+
+| column      | type                 |                                                     |
+|-------------|----------------------|-----------------------------------------------------|
+| `key`       | `string`             | required                                            |
+| `value`     | `string` or `binary` | required, unless all rows delete; null is empty     |
+| `operation` | `string`             | `PUT` (also null), `DEL` or `PURGE`                 |
+| `msg_id`    | `string`             | as in a write into a stream                         |
+
+`revision` and `created`, the other columns of a read, are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from jetspark.errors import UsageError
+from jetspark.jetstream.kv.names import check_key, key_prefix
+from jetspark.spark.write.rows import Columns
+
+__all__ = ["KEY_COLUMNS", "as_messages", "check_key_columns"]
+
+#: The columns that are written, each with its accepted types.
+KEY_COLUMNS: Final[dict[str, tuple[type, ...]]] = {
+    "key": (StringType,),
+    "value": (StringType, BinaryType),
+    "operation": (StringType,),
+    "msg_id": (StringType,),
+}
+_IGNORED: Final = ("revision", "created")
+_HEADERS: Final[dict[str | None, dict[str, str] | None]] = {
+    None: None,
+    "PUT": None,
+    "DEL": {"KV-Operation": "DEL"},
+    "PURGE": {"KV-Operation": "PURGE", "Nats-Rollup": "sub"},
+}
+
+
+def check_key_columns(schema: StructType) -> None:
+    """Raise `UsageError` for a missing or unknown column, or one of the wrong type."""
+    names = schema.fieldNames()
+    if "key" not in names or not {"value", "operation"} & set(names):
+        raise UsageError(
+            f"a bucket needs the columns key and value; the columns are {', '.join(names) or 'none'}",
+            hint="To delete keys, give a column operation with DEL or PURGE",
+        )
+    for field in schema:
+        if field.name in _IGNORED:
+            continue
+        accepted = KEY_COLUMNS.get(field.name)
+        if accepted is None:
+            raise UsageError(
+                f"unknown column {field.name}: its values would be lost; known are {', '.join(KEY_COLUMNS)}",
+                hint="Move it into value, or drop it",
+            )
+        if not isinstance(field.dataType, accepted):
+            kinds = " or ".join(kind().simpleString() for kind in accepted)
+            raise UsageError(f"column {field.name} must be {kinds}, not {field.dataType.simpleString()}")
+
+
+def as_messages(bucket: str, columns: Columns) -> Columns:
+    """The columns of a write into the stream of a bucket. Raises `UsageError` for an invalid row."""
+    prefix = key_prefix(bucket)
+    keys = columns["key"]
+    if None in keys:
+        raise UsageError("column key: a key is null", hint="Filter these rows out")
+    messages: dict[str, Sequence[Any]] = {
+        "subject": [prefix + check_key(key, "column key:") for key in keys],
+        "data": columns.get("value") or [None] * len(keys),
+    }
+    if "operation" in columns:
+        operations = columns["operation"]
+        for operation in operations:
+            if operation not in _HEADERS:
+                raise UsageError(f"column operation must be PUT, DEL or PURGE, not {operation!r}")
+        messages["headers"] = [_HEADERS[operation] for operation in operations]
+        # A tombstone has no value: other clients would show it.
+        messages["data"] = [
+            None if _HEADERS[operation] else value
+            for operation, value in zip(operations, messages["data"], strict=True)
+        ]
+    if "msg_id" in columns:
+        messages["msg_id"] = columns["msg_id"]
+    return messages

@@ -1,0 +1,150 @@
+"""Buckets as tables, and rows into buckets."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from jetspark import KeyValueConfig, ObjectMeta, ObjectStoreConfig, UsageError, blocking
+from jetspark.spark.options import Use, parse_options
+from jetspark.spark.write.keys import as_messages, check_key_columns
+from tests.spark.support import Bench, finish
+
+
+@pytest.fixture
+def kv(bench: Bench) -> Iterator[blocking.KeyValue]:
+    name = f"T{secrets.token_hex(6)}"
+    yield bench.js.create_key_value(KeyValueConfig(bucket=name, history=5))
+    bench.js.delete_key_value(name)
+
+
+def table(spark: SparkSession, bench: Bench, **options: str) -> DataFrame:
+    return spark.read.format("jetstream").options(servers=bench.url, **options).load()
+
+
+def rows(frame: DataFrame) -> list[tuple[str, bytes, str]]:
+    found = sorted(frame.collect(), key=lambda row: row.revision)
+    return [(row.key, bytes(row.value), row.operation) for row in found]
+
+
+def test_a_bucket_is_read_as_a_table_a_history_and_a_stream_and_written(
+    spark: SparkSession, bench: Bench, kv: blocking.KeyValue, tmp_path: Path
+) -> None:
+    kv.put("a", b"1")
+    kv.put("a", b"2")
+    kv.put("b.x", b"3")
+    kv.put("gone", b"4")
+    kv.delete("gone")
+    assert rows(table(spark, bench, bucket=kv.bucket)) == [("a", b"2", "PUT"), ("b.x", b"3", "PUT")]
+    assert rows(table(spark, bench, bucket=kv.bucket, keys="b.*")) == [("b.x", b"3", "PUT")]
+    history = [("a", b"1", "PUT"), ("a", b"2", "PUT"), ("b.x", b"3", "PUT")]
+    history += [("gone", b"4", "PUT"), ("gone", b"", "DEL")]
+    assert rows(table(spark, bench, bucket=kv.bucket, includeHistory="true")) == history
+
+    changes = spark.readStream.format("jetstream").options(
+        servers=bench.url, bucket=kv.bucket, startingPosition="earliest"
+    )
+    query = changes.load().writeStream.format("memory").queryName("changes").trigger(availableNow=True)
+    finish(query.option("checkpointLocation", str(tmp_path)).start())
+    assert rows(spark.table("changes")) == history
+
+    new = spark.createDataFrame(
+        [("c", "5", None), ("a", None, "DEL"), ("b.x", "ignored", "PURGE"), ("d", "6", "PUT")],
+        "key string, value string, operation string",
+    ).coalesce(1)
+    new.write.format("jetstream").options(servers=bench.url, bucket=kv.bucket).mode("append").save()
+    assert {key: kv.get(key).value for key in kv.keys()} == {"c": b"5", "d": b"6"}
+    assert [entry.operation for entry in kv.history("b.x")] == ["PURGE"]
+    assert [entry.operation for entry in kv.history("a")] == ["PUT", "PUT", "DEL"]
+
+
+def test_objects_are_read_as_a_table(spark: SparkSession, bench: Bench) -> None:
+    name = f"T{secrets.token_hex(6)}"
+    store = bench.js.create_object_store(ObjectStoreConfig(bucket=name, storage="memory"))
+    info = store.put(ObjectMeta(name="a", description="d", metadata={"k": "v"}), b"data")
+    store.add_link("l", info)
+    store.put("gone", b"")
+    store.delete("gone")
+    found = {row.name: row for row in table(spark, bench, objectStore=name).collect()}
+    assert found.keys() == {"a", "l"}
+    assert (found["a"].size, found["a"].digest, found["a"].metadata) == (4, info.digest, {"k": "v"})
+    assert (found["l"].link_bucket, found["l"].link_name) == (name, "a")
+    bench.js.delete_object_store(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"bucket": "a b"}, "bucket"),
+        ({"bucket": "a", "stream": "S"}, "stream"),
+        ({"bucket": "a", "subjects": "x"}, "subjects and bucket exclude each other. Use option keys"),
+        ({"bucket": "a", "keys": "a.>,a.b"}, "do not overlap"),
+        ({"bucket": "a", "keys": "a b"}, "keys"),
+        ({"keys": "a"}, "keys needs option bucket"),
+        ({"includeHistory": "true"}, "includeHistory needs option bucket"),
+        ({"objectStore": "a", "bucket": "b"}, "exclude each other"),
+        ({"objectStore": "a", "startingPosition": "earliest"}, "exclude each other"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_options(options)
+    assert complaint in str(caught.value)
+
+
+def test_bounds_are_for_revisions() -> None:
+    bounded = {"bucket": "a", "startingPosition": "earliest"}
+    with pytest.raises(UsageError, match="includeHistory"):
+        parse_options(bounded).check_use(Use.BATCH)
+    parse_options(bounded).check_use(Use.STREAM)
+    parse_options(bounded | {"includeHistory": "true"}).check_use(Use.BATCH)
+
+
+def test_rows_become_messages_of_the_stream_of_the_bucket() -> None:
+    columns: dict[str, Any] = {
+        "key": ["a", "b", "c"],
+        "value": [b"1", b"2", None],
+        "operation": ["PUT", "PURGE", None],
+        "msg_id": ["x", None, None],
+    }
+    assert as_messages("t", columns) == {
+        "subject": ["$KV.t.a", "$KV.t.b", "$KV.t.c"],
+        "data": [b"1", None, None],
+        "headers": [None, {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}, None],
+        "msg_id": ["x", None, None],
+    }
+    for bad, complaint in (
+        ({"key": [None], "value": [b""]}, "null"),
+        ({"key": ["a b"], "value": [b""]}, "column key"),
+        ({"key": ["a"], "value": [b""], "operation": ["del"]}, "PUT, DEL or PURGE"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            as_messages("t", bad)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"value": StringType()}, "key and value"),
+        ({"key": StringType()}, "key and value"),
+        ({"key": LongType(), "value": StringType()}, "column key must be string"),
+        ({"key": StringType(), "value": LongType()}, "column value must be string or binary"),
+        ({"key": StringType(), "value": BinaryType(), "more": StringType()}, "unknown column more"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(fields: dict[str, Any], complaint: str) -> None:
+    schema = StructType([StructField(name, kind) for name, kind in fields.items()])
+    with pytest.raises(UsageError, match=complaint):
+        check_key_columns(schema)
+
+
+def test_a_table_can_be_written_as_it_was_read() -> None:
+    from jetspark.spark.schema import BUCKET_SCHEMA
+
+    check_key_columns(BUCKET_SCHEMA)
