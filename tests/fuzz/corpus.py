@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["ADVISORIES", "API", "CONTROL", "DIRECT", "INFO", "PUB_ACKS", "WEBSOCKET", "WEBSOCKET_KEY"]
+__all__ = [
+    "ADVISORIES",
+    "API",
+    "CONTROL",
+    "DIRECT",
+    "INFO",
+    "KEYS",
+    "OBJECTS",
+    "PUB_ACKS",
+    "WEBSOCKET",
+    "WEBSOCKET_KEY",
+]
 
 INFO = (
     b'{"server_id":"NCX","server_name":"n1","version":"2.15.1","proto":1,"git_commit":"a","go":"go1.25",'
@@ -108,6 +119,21 @@ ADVISORIES = (
 CONTROL = (
     b'{"paused":true,"until":"2099-01-01T00:00:00Z","at":"2026-11-15T10:22:31Z","by":"root@host"}',
     b'{"name":"a","host":"h","pid":5,"state":"shipping","obeys":3,"lines":1,"bytes":2,"behind":0}',
+)
+
+#: The metadata of objects, as nats.go and nats-py store it.
+OBJECTS = (
+    b'{"name":"a","description":"d","headers":{"H":["1","2"]},"metadata":{"m":"x"},"options":{"max_chunk_size":'
+    b'131072},"bucket":"b","nuid":"CkuyLEX4z2hbyjj1aWCfiH","size":344000,"mtime":"0001-01-01T00:00:00Z",'
+    b'"chunks":3,"digest":"SHA-256=IdgP4UYMGt47rgecOqFoLrd24AXukHf5-SVzqQ5Psg8="}',
+    b'{"name":"l","options":{"link":{"bucket":"o","name":"t"}},"bucket":"b","nuid":"x","size":0,"mtime":"",'
+    b'"chunks":0,"digest":"","deleted":true}',
+)
+
+#: The header blocks of revisions of keys.
+KEYS = (
+    b"NATS/1.0\r\nKV-Operation: PURGE\r\nNats-Rollup: sub\r\nNats-TTL: 1h30m0.5s\r\n\r\n",
+    b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: 60\r\n\r\n",
 )
 
 #: The header blocks of messages and statuses, as direct gets answer with them.

@@ -29,6 +29,7 @@ from jetspark.errors import (
 )
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
+from jetspark.jetstream.kv.entry import KeyValueOperation, operation_of
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.message.stored import from_frame
 from jetspark.jetstream.model.advisories import parse_advisory
@@ -37,6 +38,7 @@ from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import AccountInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest, is_from_stream, parse_pub_ack
 from jetspark.jetstream.model.stream import StreamConfig
+from jetspark.jetstream.objects.info import same_digest, stored_info
 from jetspark.jetstream.read import direct
 from jetspark.logs.control.switch import AgentReport, _parse, parse_switch
 from jetspark.wire import MsgFrame, pub_acks
@@ -188,6 +190,19 @@ def _control(data: bytes) -> None:
     repr(_parse(data, AgentReport))
 
 
+def _object(data: bytes) -> None:
+    info = stored_info(data, datetime.now(UTC))
+    _use(info)
+    assert not same_digest(info.digest, b"another")
+    assert info.link is None or info.link.bucket is not None
+
+
+def _revision(header: bytes) -> None:
+    operation, ttl = operation_of(header)
+    assert operation in KeyValueOperation
+    assert ttl is None or ttl >= 0
+
+
 def _stored(header: bytes) -> None:
     _use(from_frame(MsgFrame(b"1", b"_INBOX.x", b"", header, b"data")))
 
@@ -215,7 +230,9 @@ def _batch(header: bytes) -> None:
 
 
 TARGETS = (
-    Target("API", 8, _choose_api, (RemoteProtocolError, APIError)),
+    Target("objects", 1, _of(corpus.OBJECTS, _object)),
+    Target("keys", 1, _of(corpus.KEYS, _revision)),
+    Target("API", 7, _choose_api, (RemoteProtocolError, APIError)),
     Target("advisories", 4, _of(corpus.ADVISORIES, _advisory)),
     Target("publish acks", 3, _of(corpus.PUB_ACKS, _pub_ack), (RemoteProtocolError, APIError)),
     Target(

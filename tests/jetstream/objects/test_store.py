@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import secrets
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from jetspark import (
     UsageError,
 )
 from jetspark.jetstream.context import JetStream
+from tests.support.effort import effort
 
 DATA = os.urandom(700_001)
 
@@ -106,6 +108,25 @@ async def test_an_object_is_read_chunk_by_chunk(store: ObjectStore) -> None:
     async with await store.open("a") as reader:
         assert await reader.next() == DATA[:100_000]
     assert await reader.next() is None
+
+
+async def test_memory_does_not_grow_with_the_object(store: ObjectStore) -> None:
+    size = effort(48, 512) * 1024 * 1024
+    block = bytes(1024 * 1024)
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(size // len(block)):
+            yield block
+
+    tracemalloc.start()
+    try:
+        await store.put("large", endless())
+        async with await store.open("large") as reader:
+            assert sum([len(chunk) async for chunk in reader]) == size
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * 1024 * 1024
 
 
 async def test_metadata_is_kept_and_changed(store: ObjectStore) -> None:

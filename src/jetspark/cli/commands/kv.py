@@ -393,7 +393,7 @@ def _short(value: bytes) -> str:
 
 
 def _entry_json(entry: KeyValueEntry) -> dict[str, Any]:
-    fields = to_json(entry)
+    fields: dict[str, Any] = to_json(entry)
     del fields["delta"]
     try:
         return fields | {"value": entry.value.decode(), "value_base64": None}
@@ -432,7 +432,7 @@ def _show_status(out: Output, status: KeyValueStatus, heading: str) -> None:
             ("History", status.history),
             ("Maximum age", show_duration(status.ttl) if status.ttl else "unlimited"),
             ("Marker age", show_duration(status.limit_marker_ttl) if status.limit_marker_ttl else None),
-            ("Maximum size", show_bytes(config.max_bytes) if (config.max_bytes or 0) > 0 else "unlimited"),
+            ("Maximum size", show_bytes(limit_) if (limit_ := config.max_bytes or 0) > 0 else "unlimited"),
             ("Storage", status.storage),
             ("Replicas", status.replicas),
             ("Compressed", status.compressed),

@@ -11,6 +11,6 @@ In reading order:
 | `keys`         | executor | the rows of a write into a bucket as rows of its stream; pure                |
 | `dead_letters` | executor | the message about a row that cannot be sent; pure                            |
 
-`writer` imports the others, `task` imports `targets` and `rows`, `rows` imports `dead_letters`, `keys` imports `rows`. Nothing here
-imports `jetspark.spark.read`.
+`writer` imports the others, `task` imports `targets` and `rows`, `rows` imports `dead_letters`, `keys`
+imports `rows`. Nothing here imports `jetspark.spark.read`.
 """
