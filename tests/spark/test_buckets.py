@@ -83,11 +83,9 @@ def test_objects_are_read_as_a_table(spark: SparkSession, bench: Bench) -> None:
     [
         ({"bucket": "a b"}, "bucket"),
         ({"bucket": "a", "stream": "S"}, "stream"),
-        ({"bucket": "a", "subjects": "x"}, "subjects and bucket exclude each other. Use option keys"),
+        ({"bucket": "a", "subjects": "x"}, "subjects and option bucket exclude each other. Use option keys"),
         ({"bucket": "a", "keys": "a.>,a.b"}, "do not overlap"),
         ({"bucket": "a", "keys": "a b"}, "keys"),
-        ({"keys": "a"}, "keys needs option bucket"),
-        ({"includeHistory": "true"}, "includeHistory needs option bucket"),
         ({"objectStore": "a", "bucket": "b"}, "exclude each other"),
         ({"objectStore": "a", "startingPosition": "earliest"}, "exclude each other"),
     ],
@@ -98,12 +96,18 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, str],
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize("options", [{"keys": "a"}, {"includeHistory": "true"}])
+def test_options_of_buckets_need_one(options: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="needs option bucket"):
+        parse_options({"stream": "S", **options}).check_read(Use.BATCH)
+
+
 def test_bounds_are_for_revisions() -> None:
     bounded = {"bucket": "a", "startingPosition": "earliest"}
     with pytest.raises(UsageError, match="includeHistory"):
-        parse_options(bounded).check_use(Use.BATCH)
-    parse_options(bounded).check_use(Use.STREAM)
-    parse_options(bounded | {"includeHistory": "true"}).check_use(Use.BATCH)
+        parse_options(bounded).check_read(Use.BATCH)
+    parse_options(bounded).check_read(Use.STREAM)
+    parse_options(bounded | {"includeHistory": "true"}).check_read(Use.BATCH)
 
 
 def test_rows_become_messages_of_the_stream_of_the_bucket() -> None:

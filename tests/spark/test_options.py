@@ -21,6 +21,10 @@ GOOD: list[tuple[str, str, object]] = [
     ("stream", " ORDERS , EVENTS ", ("ORDERS", "EVENTS")),
     ("stream", "ORDERS_*,E*", ("ORDERS_*", "E*")),
     ("stream", "*", ("*",)),
+    ("bucket", " prices ", "prices"),
+    ("keys", "eur.*, us.>", ("eur.*", "us.>")),
+    ("includeHistory", "true", True),
+    ("objectStore", "models", "models"),
     ("subjects", "orders.new", ("orders.new",)),
     ("subjects", "orders.*.eu, orders.*.us,events.>", ("orders.*.eu", "orders.*.us", "events.>")),
     ("startingPosition", "earliest", "earliest"),
@@ -82,6 +86,11 @@ GOOD_CONNECTION: list[tuple[str, str, object]] = [
 
 # Option, text, what the error says is accepted or wrong.
 BAD = [
+    ("bucket", "a b", "letters, digits"),
+    ("keys", "a b", "letters, digits"),
+    ("keys", "a.>,a.b", "do not overlap"),
+    ("includeHistory", "yes", "true or false"),
+    ("objectStore", "a.b", "letters, digits"),
     ("servers", "", "each once"),
     ("servers", "http://127.0.0.1", "ws or wss"),
     ("servers", "nats://:4222", "not a URL"),
@@ -203,6 +212,10 @@ ALL = {
     "failOnDataLoss",
     "includeHeaders",
     "headerColumns",
+    "bucket",
+    "keys",
+    "includeHistory",
+    "objectStore",
     "progressConsumer",
     "subject",
     "maxPending",
@@ -407,7 +420,8 @@ USES = {
     ("minMessagesPerTrigger",): Use.STREAM,
     ("subjects", "startingPosition", "startingTimestamp"): Use.READ,
     ("minPartitions", "maxMessagesPerPartition", "failOnDataLoss"): Use.READ,
-    ("includeHeaders", "includeData", "headerColumns"): Use.READ,
+    ("includeHeaders", "includeData", "headerColumns", "keys"): Use.READ,
+    ("includeHistory", "objectStore"): Use.BATCH,
     ("subject", "maxPending", "publishMode", "msgIdPrefix", "minDuplicateWindow"): Use.WRITE,
     ("controlHeaders", "deadLetterSubject"): Use.WRITE,
 }

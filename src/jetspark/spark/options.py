@@ -125,8 +125,10 @@ class SourceOptions:
         """Whether a batch reads the current keys of a bucket, or the objects of a store."""
         return self.object_store is not None or (self.bucket is not None and not self.include_history)
 
-    def check_use(self, use: Use) -> None:
-        """Raise `UsageError` for options that do not apply to a use."""
+    def check_read(self, use: Use) -> None:
+        """Raise `UsageError` for options that do not apply to a read of a bucket, or to one of a stream."""
+        if self.bucket is None and (alone := [name for name in self.given if name in _OF_BUCKETS]):
+            raise UsageError(f"option {alone[0]} needs option bucket", hint="Add it, or remove this one")
         if use is Use.BATCH and self.reads_current:
             for name in self.given:
                 if name in _OF_REVISIONS:
@@ -134,6 +136,9 @@ class SourceOptions:
                         f"option {name} is for revisions, and the current keys are read",
                         hint="Add option includeHistory, or remove it",
                     )
+
+    def check_use(self, use: Use) -> None:
+        """Raise `UsageError` for options that do not apply to a use."""
         for name in self.given:
             suits = _BY_NAME[name.lower()].use
             if use not in suits:
@@ -418,16 +423,10 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 def _with_bucket(options: SourceOptions) -> SourceOptions:
     """The options with the stream and the subjects of a bucket."""
-    kind = "bucket" if options.bucket else "objectStore" if options.object_store else None
-    excluded = {
-        "bucket": _NOT_OF_BUCKETS,
-        "objectStore": (*_NOT_OF_BUCKETS, "bucket", *_OF_BUCKETS, *_OF_REVISIONS),
-        None: _OF_BUCKETS,
-    }[kind]
-    for name in options.given:
-        if name in excluded:
-            reason = "needs option bucket" if kind is None else f"and {kind} exclude each other"
-            raise UsageError(f"option {name} {reason}", hint=_INSTEAD.get(name if kind else "", "Remove it"))
+    if options.bucket is not None:
+        _refuse_beside("bucket", options, _NOT_OF_BUCKETS)
+    if options.object_store is not None:
+        _refuse_beside("objectStore", options, (*_NOT_OF_BUCKETS, *_OF_BUCKETS, *_OF_REVISIONS))
     if options.bucket is None:
         return options
     return dataclasses.replace(
@@ -437,6 +436,13 @@ def _with_bucket(options: SourceOptions) -> SourceOptions:
         subjects=tuple(f"$KV.*.{keys}" for keys in options.keys),
         include_headers=False,
     )
+
+
+def _refuse_beside(kind: str, options: SourceOptions, excluded: tuple[str, ...]) -> None:
+    for name in options.given:
+        if name in excluded and name != kind:
+            hint = _INSTEAD.get(name, "Remove one of them")
+            raise UsageError(f"option {name} and option {kind} exclude each other", hint=hint)
 
 
 def _parse(option: _Option, text: str) -> object:

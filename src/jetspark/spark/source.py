@@ -81,5 +81,6 @@ class JetStreamDataSource(DataSource):
     def _checked(self, schema: StructType, use: Use) -> SourceOptions:
         self._require_stream()
         self._parsed.check_use(use)
+        self._parsed.check_read(use)
         check_schema(schema, self._parsed)
         return self._parsed

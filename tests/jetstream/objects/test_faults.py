@@ -1,0 +1,120 @@
+"""Objects while connections break and leaders die: complete, or nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import jetspark
+from jetspark import ObjectMeta, ObjectStore, ObjectStoreConfig
+from jetspark.server import Cluster, Server
+from tests.support.leaders import leader_of
+from tests.support.proxy import TCPProxy
+
+BLOCK = os.urandom(100_000)
+
+
+async def blocks(count: int, each: Callable[[int], Awaitable[None]]) -> AsyncIterator[bytes]:
+    for number in range(count):
+        await each(number)
+        yield BLOCK
+
+
+async def messages(store: ObjectStore) -> int:
+    return (await store.status()).stream_info.state.messages
+
+
+async def test_an_object_is_complete_though_its_connection_breaks(server: Server) -> None:
+    async with (
+        asyncio.timeout(200),
+        TCPProxy(server.port) as proxy,
+        jetspark.connect(proxy.url, reconnect_wait=0.01) as nc,
+    ):
+        store = await nc.jetstream().create_object_store(ObjectStoreConfig(bucket="b"))
+
+        async def cut(number: int) -> None:
+            if number % 20 == 10:
+                proxy.cut()
+
+        info = await store.put(ObjectMeta(name="a", chunk_size=10_000), blocks(60, cut))
+        assert (info.size, info.chunks) == (60 * len(BLOCK), 600)
+        assert proxy.accepted > 2
+        assert await messages(store) == 601
+        size = 0
+        async with await store.open("a") as reader:
+            async for chunk in reader:
+                if size // 2_000_000 != (size + len(chunk)) // 2_000_000:
+                    proxy.cut()
+                assert chunk == BLOCK[size % len(BLOCK) : size % len(BLOCK) + len(chunk)]
+                size += len(chunk)
+        assert size == info.size
+
+
+async def test_a_put_that_is_cancelled_while_the_server_is_away_leaves_nothing(server: Server) -> None:
+    async with asyncio.timeout(200), jetspark.connect(server.url, reconnect_wait=0.01) as nc:
+        store = await nc.jetstream().create_object_store(ObjectStoreConfig(bucket="b"))
+        away = asyncio.Event()
+
+        async def kill(number: int) -> None:
+            if number == 20:
+                while await messages(store) < 10:
+                    await asyncio.sleep(0.01)
+                server.kill()
+                away.set()
+
+        putting = asyncio.create_task(store.put("a", blocks(10_000, kill)))
+        await away.wait()
+        putting.cancel()
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(server.start)
+        await asyncio.gather(putting, return_exceptions=True)
+        assert putting.cancelled()
+        while await messages(store):
+            await asyncio.sleep(0.05)
+
+
+async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster: Cluster) -> None:
+    async with asyncio.timeout(400), jetspark.connect(cluster.urls, reconnect_wait=0.05) as nc:
+        js = nc.jetstream(timeout=20)
+        store = await js.create_object_store(ObjectStoreConfig(bucket="leaders", replicas=3))
+        stream = await js.get_stream(store.stream_name)
+
+        async def disturb(number: int) -> None:
+            if number == 40:
+                await stream.stepdown_leader()
+            if number == 80:
+                (await leader_of(stream.info, cluster)).kill()
+
+        data = b"".join([block async for block in blocks(120, lambda _: asyncio.sleep(0))])
+
+        class Source:
+            """A file that can be read again, and disturbs the cluster when it is read for the first time."""
+
+            def __init__(self) -> None:
+                self.position = 0
+                self.done: set[int] = set()
+
+            def seekable(self) -> bool:
+                return True
+
+            def tell(self) -> int:
+                return self.position
+
+            def seek(self, position: int) -> None:
+                self.position = position
+
+            def read(self, _: int) -> bytes:
+                number = self.position // len(BLOCK)
+                if number in (40, 80) and number not in self.done:
+                    self.done.add(number)
+                    asyncio.run_coroutine_threadsafe(disturb(number), loop).result(100)
+                block = data[self.position : self.position + len(BLOCK)]
+                self.position += len(block)
+                return block
+
+        loop = asyncio.get_running_loop()
+        await store.put(ObjectMeta(name="a", chunk_size=20_000), Source())  # type: ignore[arg-type]
+        assert await store.get("a") == data
+        assert await messages(store) == 601
+        await js.delete_object_store("leaders")
