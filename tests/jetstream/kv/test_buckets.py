@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import jetspark
 from jetspark import (
     BucketExists,
     BucketNotFound,
@@ -18,6 +19,7 @@ from jetspark import (
     UsageError,
 )
 from jetspark.jetstream.context import JetStream
+from jetspark.server import Server
 from tests.jetstream.kv.conftest import Make
 
 
@@ -142,6 +144,19 @@ async def test_values_are_published_again(make: Make, js: JetStream, bucket: str
         message = await copies.next(10)
         assert message is not None
         assert message.data == b"1"
+
+
+async def test_a_bucket_of_another_domain_is_written_through_its_prefix() -> None:
+    with Server(domain="hub") as server:
+        async with jetspark.connect(server.url) as nc:
+            js = nc.jetstream(domain="hub")
+            kv = await js.create_key_value(KeyValueConfig(bucket="b", storage="memory"))
+            revision = await kv.create("a", b"1")
+            assert (await kv.get("a")).value == b"1"
+            await kv.update("a", b"2", revision)
+            async with kv.watch() as changes:
+                assert [entry.value async for entry in changes.initial()] == [b"2"]
+            assert [key async for key in kv.keys()] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Source:
         """The data in pieces of `size` bytes; the last one may be shorter."""
         rest = b""
         async for block in self._blocks():
-            data = memoryview(rest + block if rest else block)
+            data = memoryview(rest + bytes(block) if rest else block)
             whole = len(data) - len(data) % size
             for start in range(0, whole, size):
                 yield bytes(data[start : start + size])
@@ -70,12 +70,12 @@ class Source:
         if rest:
             yield rest
 
-    async def _blocks(self) -> AsyncIterator[bytes]:
+    async def _blocks(self) -> AsyncIterator[bytes | memoryview]:
         data = self._data
         if isinstance(data, bytes | bytearray | memoryview):
             view = memoryview(data).cast("B")
             for start in range(0, len(view), _BLOCK):
-                yield await self._hashed(bytes(view[start : start + _BLOCK]))
+                yield await self._hashed(view[start : start + _BLOCK])
         elif hasattr(data, "read"):
             file = cast(BinaryIO, data)
             while block := await asyncio.to_thread(self._read, file):
@@ -94,7 +94,7 @@ class Source:
         self.size += len(block)
         return block
 
-    async def _hashed(self, block: bytes) -> bytes:
+    async def _hashed(self, block: bytes | memoryview) -> bytes | memoryview:
         self.size += len(block)
         if len(block) < _SMALL:
             self._hash.update(block)
