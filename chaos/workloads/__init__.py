@@ -3,6 +3,7 @@
 writers    publish one by one, in a window, in bulk, in atomic batches
 readers    fetch, next, messages, consume, classic pull, push, queue groups, ordered readers, direct gets
 others     requests, dead letters, consumers that vanish, consumers created and deleted all the time
+buckets    a key-value bucket that is written and watched
 threads    the blocking API
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from chaos.stage import Stage
-from chaos.workloads import others, readers, threads, writers
+from chaos.workloads import buckets, others, readers, threads, writers
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -54,4 +55,5 @@ WORKLOADS: dict[str, Workload] = {
     "vanishing": Workload(others.vanishing),
     "vanishing_blocking": Workload(threads.vanishing),
     "churn": Workload(others.churn),
+    "bucket": Workload(buckets.bucket),
 }
