@@ -180,3 +180,25 @@ async def test_a_watch_that_is_interrupted_returns_each_current_value_once(serve
         assert proxy.accepted > 1
         assert [entry.key for entry in found] == keys
         assert all(entry.value.startswith(bytes(2000)) for entry in found)
+
+
+@pytest.mark.parametrize("updates_only", [True, False])
+async def test_a_watch_that_is_interrupted_before_its_first_message_misses_nothing(
+    server: Server, updates_only: bool
+) -> None:
+    async with TCPProxy(server.port) as proxy, jetspark.connect(server.url) as direct:
+        kv = await direct.jetstream().create_key_value(
+            KeyValueConfig(bucket="b", history=5, storage="memory")
+        )
+        await kv.put("other", b"")
+        async with (
+            jetspark.connect(proxy.url, reconnect_wait=0.01) as nc,
+            (await nc.jetstream().key_value("b")).watch("a.>", updates_only=updates_only) as changes,
+        ):
+            assert changes.caught_up
+            proxy.refuse()
+            proxy.cut()
+            for value in (b"1", b"2"):
+                await kv.put("a.x", value)
+            proxy.accept()
+            assert await some(changes, 2) == [("a.x", b"1", "PUT"), ("a.x", b"2", "PUT")]

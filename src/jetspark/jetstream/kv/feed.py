@@ -135,6 +135,22 @@ class Feed:
         created = consumer.cached_info
         if created is not None and not created.num_pending:
             self.caught_up = True
+        if self.caught_up:
+            await self._begin_here()
+
+    async def _begin_here(self) -> None:
+        """Let the first new message be the one behind what the consumer saw when it was created.
+
+        A consumer that is replaced before its first message would begin anew, and miss what came meanwhile.
+        """
+        assert self._consumer is not None
+        created = self._consumer.cached_info
+        if created is None or self._policy not in (DeliverPolicy.NEW, DeliverPolicy.LAST_PER_SUBJECT):
+            return
+        self._policy = DeliverPolicy.BY_START_SEQUENCE
+        self._start_seq = max(created.delivered.stream_seq, self._last) + 1
+        await self._reading.stop()
+        await retry(self._open)
 
     @property
     def _reading(self) -> PullBuffer:
@@ -184,6 +200,8 @@ class Feed:
             return []
         frames = await self._reading.take(_SILENCE if timeout is None else min(timeout, _SILENCE))
         if not frames and self._reading.state is BufferState.RUNNING and await self._nothing_left():
+            if not self._name:
+                await self._begin_here()
             self.caught_up = True
         found: list[Delivered] = []
         for place, frame in enumerate(frames):
