@@ -62,6 +62,7 @@ class ObjectStore(Twin[aio.ObjectStore]):
     put_file = calls(aio.ObjectStore.put_file)
     update_meta = calls(aio.ObjectStore.update_meta)
     delete = calls(aio.ObjectStore.delete)
+    purge_orphans = calls(aio.ObjectStore.purge_orphans)
     add_link = calls(aio.ObjectStore.add_link)
     add_bucket_link = calls(aio.ObjectStore.add_bucket_link)
 

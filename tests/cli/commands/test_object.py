@@ -50,6 +50,14 @@ def test_stdin_is_stored_and_written_to_stdout(cli: Cli, bucket: str) -> None:
     assert cli("object", "get", bucket, "in", "--output", "-").out == "hello"
 
 
+def test_chunks_without_an_object_are_removed(cli: Cli, bucket: str) -> None:
+    cli("object", "put", bucket, "--name", "one", stdin=b"1")
+    cli("pub", f"$O.{bucket}.C.left", "x")
+    assert cli.json("object", "compact", bucket)["removed"] == 0
+    assert cli("object", "compact", bucket, "--age", "0").out == "Removed 1 chunks without an object\n"
+    assert cli("object", "get", bucket, "one", "--output", "-").out == "1"
+
+
 def test_objects_are_listed_shown_and_deleted(cli: Cli, bucket: str) -> None:
     cli("object", "put", bucket, "--name", "one", stdin=b"1")
     cli("object", "put", bucket, "--name", "two", stdin=b"22")

@@ -146,6 +146,14 @@ async def test_metadata_is_kept_and_changed(store: ObjectStore) -> None:
         await store.update_meta("nothing", ObjectMeta(name="nothing"))
 
 
+async def test_changed_metadata_does_not_bring_replaced_data_back(store: ObjectStore) -> None:
+    await store.put("a", b"0")
+    changes = (store.update_meta("a", ObjectMeta(name="a", description="d")) for _ in range(8))
+    await asyncio.gather(*(store.put("a", str(number).encode()) for number in range(8)), *changes)
+    assert int(await store.get("a")) in range(8)
+    assert await messages(store) == 2
+
+
 async def test_a_deleted_object_is_gone_with_its_chunks(store: ObjectStore) -> None:
     await store.put("a", DATA)
     assert (await store.delete("a")).deleted

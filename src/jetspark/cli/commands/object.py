@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+import io
+import os
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -14,6 +14,7 @@ from jetspark.cli.args.parameters import (
     EndAfter,
     EndWhenIdle,
     Force,
+    duration_option,
     expanded,
     metadata,
     name_values,
@@ -21,7 +22,7 @@ from jetspark.cli.args.parameters import (
     size_option,
 )
 from jetspark.cli.args.table import Options, setting
-from jetspark.cli.args.units import count, duration, limit, show_bytes, show_duration, show_time
+from jetspark.cli.args.units import count, duration, limit, show_bytes, show_count, show_duration, show_time
 from jetspark.cli.command import Run, command, group
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
@@ -36,8 +37,6 @@ app = group("Object stores: files and other data of any size.")
 
 Bucket: TypeAlias = Annotated[str, typer.Argument(metavar="BUCKET", help="Name of the store.")]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="OBJECT", help="Name of the object.")]
-
-_READ: Final = 1024 * 1024
 
 OPTIONS: Final[Options] = {
     "ttl": setting(duration, "--ttl", help="Maximum age of an object, like 7d; 0 is no limit."),
@@ -102,15 +101,9 @@ async def put(
             info = await store.put(meta, stdin.chunks())
         else:
             path = expanded(file)
-            with path.open("rb") as source, run.out.progress(meta.name, path.stat().st_size) as bar:
-                info = await store.put(meta, _blocks(source, bar))
+            with run.out.progress(meta.name, path.stat().st_size) as bar, _ShownFile(path, bar) as source:
+                info = await store.put(meta, source)
     _show_info(run.out, info, f"Stored {meta.name}")
-
-
-async def _blocks(file: BinaryIO, bar: ProgressBar) -> AsyncIterator[bytes]:
-    while block := await asyncio.to_thread(file.read, _READ):
-        yield block
-        bar.advance(len(block))
 
 
 @command(
@@ -226,6 +219,23 @@ async def seal(run: Run, bucket: Bucket, force: Force = False) -> None:
     _show_status(run.out, status, f"Object store {bucket} is sealed")
 
 
+@command(app, "compact", examples="jetspark object compact models --age 1d")
+async def compact(
+    run: Run,
+    bucket: Bucket,
+    age: Annotated[
+        float | None, duration_option("--age", help="Keep what was stored later than this ago (1h).")
+    ] = None,
+) -> None:
+    """Remove chunks that belong to no object, which a process that was killed may leave."""
+    async with run.jetstream() as js:
+        store = await js.object_store(bucket)
+        removed = await store.purge_orphans(older_than=3600.0 if age is None else age)
+    run.out.result(
+        {"bucket": bucket, "removed": removed}, f"Removed {show_count(removed)} chunks without an object"
+    )
+
+
 @command(app, "watch", examples="jetspark object watch models --json")
 async def watch(
     run: Run,
@@ -249,6 +259,24 @@ async def watch(
             else:
                 what = "DEL" if found.deleted else "PUT"
                 run.out.text(f"[{show_time(found.modified)}] {what} {found.name} {show_bytes(found.size)}")
+
+
+class _ShownFile(io.BufferedReader):
+    """A file that shows how much of it was read. It is read again when the store's leader changes."""
+
+    def __init__(self, path: Path, bar: ProgressBar) -> None:
+        super().__init__(io.FileIO(path))
+        self._bar = bar
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        block = super().read(size)
+        self._bar.advance(len(block))
+        return block
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        position = super().seek(offset, whence)
+        self._bar.reach(position)
+        return position
 
 
 def _link(found: ObjectInfo) -> str:

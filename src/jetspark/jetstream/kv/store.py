@@ -163,7 +163,7 @@ class KeyValue(KeyValueReader):
             async for delivered in self._messages(feed)
             if operation_of(delivered.frame.header)[0] is not KeyValueOperation.PUT
         ]
-        oldest = time.time_ns() - round(older_than * 1e9)
+        oldest = time.time_ns() - older_than * 1e9
         for frame, metadata in tombstones:
             # Only what is before the tombstone, or the tombstone too: never a value that came after it.
             revision = metadata.sequence.stream

@@ -7,6 +7,7 @@ In reading order:
 - `info`: what is known about an object, as it is stored.
 - `source`: the data to store, in blocks, from wherever it comes.
 - `upload`: storing chunks: windowed, in order, and removed again if something fails.
+- `orphans`: removing chunks that belong to no object.
 - `reader`: reading chunks, with the digest checked.
 - `save`: an object as a file.
 - `status`: the state of a bucket.

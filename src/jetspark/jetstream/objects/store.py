@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from jetspark.errors import (
+    Error,
     MessageNotFound,
     ObjectExists,
     ObjectNotFound,
@@ -39,12 +40,14 @@ from jetspark.jetstream.objects.info import (
     stored_info,
 )
 from jetspark.jetstream.objects.names import meta_subject, object_stream
+from jetspark.jetstream.objects.orphans import purge_orphans
 from jetspark.jetstream.objects.reader import ObjectReader
 from jetspark.jetstream.objects.save import as_path, save
 from jetspark.jetstream.objects.source import ObjectData, Source
 from jetspark.jetstream.objects.status import ObjectStoreStatus
-from jetspark.jetstream.objects.upload import discard, new_nuid, upload
+from jetspark.jetstream.objects.upload import discard, new_nuid, to_the_end, upload
 from jetspark.jetstream.on_error import OnError
+from jetspark.jetstream.publish.headers import check_seconds
 from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.read import direct
 from jetspark.wire.subjects import check_text
@@ -101,8 +104,8 @@ class ObjectStore:
 
     async def seal(self) -> ObjectStoreStatus:
         """Allow no further changes. This cannot be undone."""
-        info = await streams.info(self._api, self.stream_name)
-        return ObjectStoreStatus(await streams.update(self._api, info.config.replace(sealed=True)))
+        config = (await self.status()).stream_info.config
+        return ObjectStoreStatus(await streams.update(self._api, config.replace(sealed=True)))
 
     # --- storing
 
@@ -112,6 +115,7 @@ class ObjectStore:
         The data is bytes, a binary file or an iterable of bytes. With asyncio, it may be an asynchronous one.
         It is sent while it is read: a few megabytes are in memory at a time. Until it is complete the old
         object can be read; if it fails or is cancelled, the old one stays and nothing of the new one is left.
+        Only a process that is killed may leave chunks: see `purge_orphans`.
         """
         meta = _meta(name)
         subject = meta_subject(self.bucket, meta.name)
@@ -129,11 +133,7 @@ class ObjectStore:
             metadata=meta.metadata,
             options=ObjectOptions(max_chunk_size=meta.chunk_size),
         )
-        try:
-            return await self._replace(subject, info)
-        except BaseException:
-            await discard(self._api, self.bucket, stored.nuid)
-            raise
+        return await to_the_end(self._complete(subject, info))
 
     async def put_file(
         self, path: str | os.PathLike[str], name: str | ObjectMeta | None = None
@@ -154,22 +154,27 @@ class ObjectStore:
         Raises `ObjectNotFound`, and `ObjectExists` if there is an object of the new name.
         """
         ObjectMeta.check_type(meta, "meta")
-        old = await self._existing(name)
         subject = meta_subject(self.bucket, meta.name)
-        if meta.name != name:
-            await self._check_free(meta.name, links_too=True)
-        info = msgspec.structs.replace(
-            old.info,
-            name=meta.name,
-            description=meta.description,
-            headers=meta.headers,
-            metadata=meta.metadata,
-        )
-        changed = await self._publish(subject, info)
-        if meta.name != name:
-            await streams.purge(
-                self._api, self.stream_name, PurgeRequest(subject=meta_subject(self.bucket, name))
+        while True:
+            old = await self._existing(name)
+            renamed = meta.name != name
+            expected = await self._check_free(meta.name, links_too=True) if renamed else old.sequence
+            info = msgspec.structs.replace(
+                old.info,
+                name=meta.name,
+                description=meta.description,
+                headers=meta.headers,
+                metadata=meta.metadata,
             )
+            try:
+                changed = await self._publish(subject, info, expected)
+                break
+            except WrongLastSequence:
+                continue  # Another client changed it meanwhile.
+        if renamed:
+            # Not what another client has stored under the old name since then.
+            request = PurgeRequest(subject=meta_subject(self.bucket, name), sequence=old.sequence + 1)
+            await streams.purge(self._api, self.stream_name, request)
         return changed
 
     async def delete(self, name: str) -> ObjectInfo:
@@ -180,7 +185,20 @@ class ObjectStore:
         if stored.info.deleted:
             return stored.info
         info = msgspec.structs.replace(stored.info, deleted=True, size=0, chunks=0, digest="")
-        return await self._replace(meta_subject(self.bucket, name), info)
+        return await to_the_end(self._replace(meta_subject(self.bucket, name), info))
+
+    async def purge_orphans(self, *, older_than: float = 3600.0) -> int:
+        """Remove chunks that belong to no object, and return how many.
+
+        A process that is killed during a put, or a put of another client that failed, may leave them. The
+        chunks of a put that is under way look the same: those stay of which one is younger than so many
+        seconds.
+        """
+        check_seconds("older_than", older_than, least=0.0)
+        try:
+            return await purge_orphans(self._api, self.bucket, older_than)
+        except StreamNotFound as error:
+            raise not_found(self.stream_name, error) from None
 
     async def add_link(self, name: str, target: ObjectInfo) -> ObjectInfo:
         """Add an object that is a link to another one, of this store or another, and return its info.
@@ -305,18 +323,31 @@ class ObjectStore:
             raise ObjectNotFound(bucket=self.bucket, name=name, deleted=stored is not None)
         return stored
 
-    async def _check_free(self, name: str, *, links_too: bool = False) -> None:
+    async def _check_free(self, name: str, *, links_too: bool = False) -> int:
+        """The sequence of what a new object of this name replaces; 0 for nothing. Raises `ObjectExists`."""
         stored = await self._last(name)
         if stored is not None and not stored.info.deleted and (links_too or stored.info.link is None):
             raise ObjectExists(bucket=self.bucket, name=name)
+        return stored.sequence if stored is not None else 0
 
     async def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
         subject = meta_subject(self.bucket, name)
-        await self._check_free(name)
-        options = ObjectOptions(link=link)
-        return await self._publish(
-            subject, ObjectInfo(name=name, bucket=self.bucket, nuid=new_nuid(), options=options)
+        info = ObjectInfo(
+            name=name, bucket=self.bucket, nuid=new_nuid(), options=ObjectOptions(link=link)
         )
+        while True:
+            try:
+                return await self._publish(subject, info, await self._check_free(name))
+            except WrongLastSequence:
+                continue  # Another client changed it meanwhile.
+
+    async def _complete(self, subject: str, info: ObjectInfo) -> ObjectInfo:
+        """Store the metadata of an object whose chunks are stored. If that fails they are removed."""
+        try:
+            return await self._replace(subject, info)
+        except Error:
+            await discard(self._api, self.bucket, info.nuid, unless=lambda: self._is_last(info))
+            raise
 
     async def _replace(self, subject: str, info: ObjectInfo) -> ObjectInfo:
         """Store metadata in place of the existing one, and remove the chunks that then belong to no object.
@@ -330,11 +361,20 @@ class ObjectStore:
                 break
             except WrongLastSequence:
                 continue
+            except Error as error:
+                if not (error.transient and await self._is_last(info)):
+                    raise
+                published = info  # Only the answer was lost.
+                break
         if existing is not None and existing.info.chunks:
             await discard(self._api, self.bucket, existing.info.nuid)
         return published
 
-    async def _publish(self, subject: str, info: ObjectInfo, expected: int | None = None) -> ObjectInfo:
+    async def _is_last(self, info: ObjectInfo) -> bool:
+        stored = await self._last(info.name)
+        return stored is not None and (stored.info.nuid, stored.info.deleted) == (info.nuid, info.deleted)
+
+    async def _publish(self, subject: str, info: ObjectInfo, expected: int) -> ObjectInfo:
         await publish(
             self._api,
             subject,

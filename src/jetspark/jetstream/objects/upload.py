@@ -6,7 +6,8 @@ import asyncio
 import secrets
 import string
 from collections import deque
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple, TypeVar
 
 from jetspark.errors import Error, JetStreamError, MaxPayloadError, PublishError, StreamNotFound, StreamSealed
 from jetspark.jetstream.api import API
@@ -17,7 +18,7 @@ from jetspark.jetstream.objects.source import Source
 from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.retry import OUTAGE, Backoff
 
-__all__ = ["Uploaded", "discard", "new_nuid", "upload"]
+__all__ = ["Uploaded", "discard", "new_nuid", "to_the_end", "upload"]
 
 #: Bytes in flight, and so in memory.
 _IN_FLIGHT: Final = 8 * 1024 * 1024
@@ -28,7 +29,10 @@ _HEADERS: Final = 256
 _ATTEMPTS: Final = 3
 _ALPHABET: Final = string.digits + string.ascii_letters
 
-_discarding: set[asyncio.Task[None]] = set()
+#: Tasks that nothing else may refer to.
+_working: set[asyncio.Task[Any]] = set()
+
+T = TypeVar("T")
 
 
 class Uploaded(NamedTuple):
@@ -100,19 +104,36 @@ async def _send(api: API, subject: str, source: Source, chunk_size: int) -> int:
     return count
 
 
-async def discard(api: API, bucket: str, nuid: str) -> None:
-    """Remove the chunks of an object. It goes on in the background if the caller is cancelled."""
-    task = asyncio.create_task(_discard(api, bucket, nuid))
-    _discarding.add(task)
-    task.add_done_callback(_discarding.discard)
-    await asyncio.shield(task)
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of some work, which goes on in the background if the caller is cancelled."""
+    task = asyncio.create_task(work)
+    _working.add(task)
+    task.add_done_callback(_done)
+    return await asyncio.shield(task)
 
 
-async def _discard(api: API, bucket: str, nuid: str) -> None:
+def _done(task: asyncio.Task[Any]) -> None:
+    _working.discard(task)
+    if not task.cancelled():
+        task.exception()  # Seen: the caller may be gone.
+
+
+async def discard(
+    api: API, bucket: str, nuid: str, unless: Callable[[], Awaitable[bool]] | None = None
+) -> None:
+    """Remove the chunks of an object, unless they turn out to be needed; also if the caller is cancelled."""
+    await to_the_end(_discard(api, bucket, nuid, unless))
+
+
+async def _discard(
+    api: API, bucket: str, nuid: str, unless: Callable[[], Awaitable[bool]] | None
+) -> None:
     stream, subject = object_stream(bucket), chunk_subject(bucket, nuid)
     backoff = Backoff(OUTAGE)
     while True:
         try:
+            if unless is not None and await unless():
+                return
             await streams.purge(api, stream, PurgeRequest(subject=subject))
             # Chunks that were on their way may have arrived behind the purge.
             if not (await streams.info(api, stream, subjects_filter=subject)).state.subjects:
