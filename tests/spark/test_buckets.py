@@ -13,7 +13,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from jetspark import KeyValueConfig, ObjectMeta, ObjectStoreConfig, UsageError, blocking
 from jetspark.spark.options import Use, parse_options
-from jetspark.spark.write.keys import as_messages, check_key_columns
+from jetspark.spark.write.keys import as_messages, check_key_columns, key_check
+from jetspark.spark.write.rows import RowEncoder
 from tests.spark.support import Bench, finish
 
 
@@ -51,8 +52,14 @@ def test_a_bucket_is_read_as_a_table_a_history_and_a_stream_and_written(
         servers=bench.url, bucket=kv.bucket, startingPosition="earliest"
     )
     query = changes.load().writeStream.format("memory").queryName("changes").trigger(availableNow=True)
-    finish(query.option("checkpointLocation", str(tmp_path)).start())
+    finish(query.option("checkpointLocation", str(tmp_path / "changes")).start())
     assert rows(spark.table("changes")) == history
+
+    copy = bench.js.create_key_value(KeyValueConfig(bucket=f"{kv.bucket}-copy"))
+    writing = changes.load().coalesce(1).writeStream.format("jetstream").options(servers=bench.url, bucket=copy.bucket)
+    finish(writing.option("checkpointLocation", str(tmp_path / "copy")).trigger(availableNow=True).start())
+    assert {key: copy.get(key).value for key in copy.keys()} == {"a": b"2", "b.x": b"3"}
+    bench.js.delete_key_value(copy.bucket)
 
     new = spark.createDataFrame(
         [("c", "5", None), ("a", None, "DEL"), ("b.x", "ignored", "PURGE"), ("d", "6", "PUT")],
@@ -123,13 +130,29 @@ def test_rows_become_messages_of_the_stream_of_the_bucket() -> None:
         "headers": [None, {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}, None],
         "msg_id": ["x", None, None],
     }
-    for bad, complaint in (
-        ({"key": [None], "value": [b""]}, "null"),
-        ({"key": ["a b"], "value": [b""]}, "column key"),
-        ({"key": ["a"], "value": [b""], "operation": ["del"]}, "PUT, DEL or PURGE"),
-    ):
-        with pytest.raises(UsageError, match=complaint):
-            as_messages("t", bad)
+    with pytest.raises(UsageError, match="PUT, DEL or PURGE"):
+        as_messages("t", {"key": ["a"], "value": [b""], "operation": ["del"]})
+
+
+@pytest.mark.parametrize(("key", "complaint"), [(None, "is null"), ("a b", "not valid"), ("ä", "not valid")])
+def test_a_row_with_an_invalid_key_is_an_error_or_a_dead_letter(key: str | None, complaint: str) -> None:
+    columns = as_messages("t", {"key": ["a", key], "value": [b"1", b"2"]})
+
+    def encoder(dead_letters: str | None) -> RowEncoder:
+        return RowEncoder(
+            subject=None,
+            stream="KV_t",
+            id_prefix="",
+            place="here",
+            max_size=1000,
+            dead_letters=dead_letters,
+            subject_column="key",
+            check_subject=key_check("t"),
+        )
+
+    with pytest.raises(UsageError, match=f"column key, row 2 of here: .*{complaint}"):
+        list(encoder(None).messages(columns))
+    assert [each.subject for each in encoder("dead").messages(columns)] == ["$KV.t.a", "dead"]
 
 
 @pytest.mark.parametrize(

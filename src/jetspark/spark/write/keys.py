@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pyspark.sql.types import BinaryType, StringType, StructType
@@ -21,7 +21,7 @@ from jetspark.errors import UsageError
 from jetspark.jetstream.kv.names import check_key, key_prefix
 from jetspark.spark.write.rows import Columns
 
-__all__ = ["KEY_COLUMNS", "as_messages", "check_key_columns"]
+__all__ = ["KEY_COLUMNS", "as_messages", "check_key_columns", "key_check"]
 
 #: The columns that are written, each with its accepted types.
 KEY_COLUMNS: Final[dict[str, tuple[type, ...]]] = {
@@ -61,14 +61,24 @@ def check_key_columns(schema: StructType) -> None:
             raise UsageError(f"column {field.name} must be {kinds}, not {field.dataType.simpleString()}")
 
 
+def key_check(bucket: str) -> Callable[[str | None], None]:
+    """A function that raises `UsageError` for a subject that is not that of a key, or None."""
+    start = len(key_prefix(bucket))
+
+    def check(subject: str | None) -> None:
+        if subject is None:
+            raise UsageError("a key is null")
+        check_key(subject[start:])
+
+    return check
+
+
 def as_messages(bucket: str, columns: Columns) -> Columns:
-    """The columns of a write into the stream of a bucket. Raises `UsageError` for an invalid row."""
+    """The columns of a write into the stream of a bucket. Raises `UsageError` for an unknown operation."""
     prefix = key_prefix(bucket)
     keys = columns["key"]
-    if None in keys:
-        raise UsageError("column key: a key is null", hint="Filter these rows out")
     messages: dict[str, Sequence[Any]] = {
-        "subject": [prefix + check_key(key, "column key:") for key in keys],
+        "subject": [None if key is None else prefix + key for key in keys],
         "data": columns.get("value") or [None] * len(keys),
     }
     if "operation" in columns:

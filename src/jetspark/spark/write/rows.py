@@ -13,7 +13,7 @@ written as it was read. Any further column is refused, because its values would 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
@@ -98,8 +98,13 @@ class RowEncoder:
         max_size: int,
         keep_control_headers: bool = False,
         dead_letters: str | None = None,
+        subject_column: str = "subject",
+        check_subject: Callable[[str], object] = encode_subject,
     ) -> None:
         self._subject = subject
+        #: The column that subjects are made of, and the function that raises `UsageError` for an invalid one.
+        self._subject_column = subject_column
+        self._check_subject = check_subject
         self._is_dropped = is_publish_header if keep_control_headers else _is_dropped
         self._dead_letters = dead_letters
         #: Bytes of headers and payload that the server accepts.
@@ -120,6 +125,7 @@ class RowEncoder:
         subjects: Iterable[Any] = columns.get("subject") or [self._subject] * len(data)
         headers: Iterable[Any] = columns.get("headers") or [None] * len(data)
         ids: Iterable[Any] = columns.get("msg_id") or [None] * len(data)
+        check_subject = self._check_subject
         for subject, payload, fields, given_id in zip(subjects, data, headers, ids, strict=True):
             self.rows += 1
             try:
@@ -131,9 +137,10 @@ class RowEncoder:
                 if fields:
                     block = self._with_headers(block, fields)
                 try:
-                    encode_subject(subject)
+                    check_subject(subject)
                 except UsageError as error:
-                    raise self._invalid("subject", "is null" if subject is None else str(error)) from None
+                    reason = "is null" if subject is None else str(error)
+                    raise self._invalid(self._subject_column, reason) from None
                 message = Outgoing(subject, msg_id, block, payload or b"")
                 if len(block) + len(message.data) > self._max_size:
                     raise self._too_large(len(block) + len(message.data))

@@ -24,10 +24,11 @@ from jetspark.jetstream.kv.names import key_prefix
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.log import log_to_stderr, logger
 from jetspark.spark.options import SourceOptions
-from jetspark.spark.write.keys import KEY_COLUMNS, as_messages, check_key_columns
+from jetspark.spark.write.keys import KEY_COLUMNS, as_messages, check_key_columns, key_check
 from jetspark.spark.write.rows import COLUMNS, Columns, RowEncoder, check_columns
 from jetspark.spark.write.targets import TargetStreams
 from jetspark.spark.write.task import TaskResult, write_rows
+from jetspark.wire.subjects import encode_subject
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _StreamWriter
@@ -115,6 +116,8 @@ def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskRes
         - (_BATCH_HEADERS if options.publish_mode == "atomic" else 0),
         keep_control_headers=options.control_headers == "keep" or options.bucket is not None,
         dead_letters=options.dead_letter_subject,
+        subject_column="subject" if options.bucket is None else "key",
+        check_subject=encode_subject if options.bucket is None else key_check(options.bucket),
     )
     return write_rows(connection, options, encoder, rows)
 
