@@ -38,6 +38,8 @@ def test_values_are_put_and_shown(cli: Cli, bucket: str) -> None:
     assert cli("kv", "get", bucket, "a.b").out.splitlines()[-1] == "1.11"
     entry = cli.json("kv", "get", bucket, "a.b", "--revision", "1")
     assert (entry["value"], entry["operation"], entry["revision"]) == ("1.10", "PUT", 1)
+    assert cli("kv", "revert", bucket, "a.b", "1").out == "3\n"
+    assert cli("kv", "get", bucket, "a.b", "--raw").out == "1.10"
     cli("kv", "put", bucket, "binary", stdin=b"\xff\xfe")
     assert cli.json("kv", "get", bucket, "binary")["value_base64"] == "//4="
 

@@ -224,6 +224,21 @@ async def get(
         run.out.text(escape_payload(entry.value), safe=True)
 
 
+@command(app, "revert", examples="jetspark kv revert prices eur.usd 17")
+async def revert(
+    run: Run,
+    bucket: Bucket,
+    key: Key,
+    revision: Annotated[int, typer.Argument(metavar="REVISION", min=1, help="Where its value is taken from.")],
+) -> None:
+    """Set a key to the value that it had at a revision."""
+
+    async def put_again(kv: KeyValue) -> int:
+        return await kv.put(key, (await kv.get(key, revision=revision)).value)
+
+    await _write(run, bucket, key, put_again)
+
+
 @command(app, "del", examples="jetspark kv del prices eur.usd\njetspark kv del prices --force")
 async def delete(
     run: Run,
