@@ -1,124 +1,171 @@
-"""Buckets: keys that are put and got, one after the other and many at once; an object that is put and got."""
+"""Buckets: keys that are put and got, one after the other and many at once; an object that is put and got.
+
+An object is put and got in a process of its own, whose memory is measured.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import io
-from collections.abc import Iterator
+import itertools
+import multiprocessing
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import jetspark
+import jetspark.blocking
 import jetspark.server
-from bench.harness import CPU, Column, Contender, Measurement, Sample, Stopwatch, on_both_loops
+from bench.harness import CPU, SERVER_CPU, Column, Contender, Measurement, Sample, Stopwatch, on_both_loops
 from jetspark import KeyValueConfig, ObjectStoreConfig
 
-BUCKET: Final = "bench"
 MIB: Final = 1024 * 1024
+FULL: Final = "full"
+OBJECT: Final = "object"
 
 
+@dataclasses.dataclass(frozen=True)
 class Bed:
-    """A server; every run has a bucket of its own, in a file."""
+    """A server with a full bucket of its own for reads; each run that writes has another name."""
 
-    def __init__(self, server: jetspark.server.Server, size: int) -> None:
-        self.url = server.url
-        self.value = b"x" * size
-        self._runs = 0
+    url: str
+    server: int
+    value: bytes
+    names: Iterator[str]
 
-    def bucket(self) -> str:
-        self._runs += 1
-        return f"{BUCKET}{self._runs}"
+    def watch(self) -> Stopwatch:
+        return Stopwatch(self.server)
 
 
 @contextmanager
 def bed(size: int, count: int) -> Iterator[Bed]:
     with jetspark.server.run() as server:
-        yield Bed(server, size)
+        names = (f"bench{number}" for number in itertools.count())
+        yield Bed(server.url, server.pid, b"x" * size, names)
+
+
+@contextmanager
+def bed_with_keys(size: int, count: int) -> Iterator[Bed]:
+    with bed(size, count) as empty, jetspark.blocking.connect(empty.url) as nc:
+        kv = nc.jetstream().create_key_value(KeyValueConfig(bucket=FULL))
+        kv.put_many(dict.fromkeys(keys(count), empty.value))
+        yield empty
+
+
+@contextmanager
+def bed_with_object(size: int, count: int) -> Iterator[Bed]:
+    with bed(size, count) as empty, jetspark.blocking.connect(empty.url) as nc:
+        store = nc.jetstream(timeout=60).create_object_store(ObjectStoreConfig(bucket=FULL))
+        store.put(OBJECT, zeros(count))
+        yield empty
 
 
 # --- keys
 
 
-async def keys(bed: Bed, count: int, *, reads: bool) -> Sample:
+def keys(count: int) -> list[str]:
+    return [f"key.{number}" for number in range(count)]
+
+
+async def put(bed: Bed, count: int) -> Sample:
     async with jetspark.connect(bed.url) as nc:
         js = nc.jetstream()
-        kv = await js.create_key_value(KeyValueConfig(bucket=bed.bucket()))
-        watch = Stopwatch()
-        if not reads:
-            with watch:
-                for number in range(count):
-                    await kv.put(f"key.{number}", bed.value)
-        else:
-            await kv.put_many({f"key.{number}": bed.value for number in range(count)})
-            with watch:
-                for number in range(count):
-                    await kv.get(f"key.{number}")
+        kv = await js.create_key_value(KeyValueConfig(bucket=next(bed.names)))
+        with bed.watch() as watch:
+            for key in keys(count):
+                await kv.put(key, bed.value)
         await js.delete_key_value(kv.bucket)
     return watch.sample(count)
 
 
-async def many_keys(bed: Bed, count: int, *, reads: bool) -> Sample:
+async def put_many(bed: Bed, count: int) -> Sample:
     async with jetspark.connect(bed.url) as nc:
         js = nc.jetstream()
-        kv = await js.create_key_value(KeyValueConfig(bucket=bed.bucket()))
-        values = {f"key.{number}": bed.value for number in range(count)}
-        watch = Stopwatch()
-        if not reads:
-            with watch:
-                await kv.put_many(values)
-        else:
+        kv = await js.create_key_value(KeyValueConfig(bucket=next(bed.names)))
+        values = dict.fromkeys(keys(count), bed.value)
+        with bed.watch() as watch:
             await kv.put_many(values)
-            with watch:
-                found = sum([1 async for _ in kv.get_many(values)])
-            _check(found, count)
         await js.delete_key_value(kv.bucket)
     return watch.sample(count)
 
 
-async def keys_nats_py(bed: Bed, count: int, *, reads: bool) -> Sample:
+async def put_nats_py(bed: Bed, count: int) -> Sample:
     import nats
 
     nc = await nats.connect(bed.url)
     js = nc.jetstream()
-    bucket = bed.bucket()
+    bucket = next(bed.names)
     kv = await js.create_key_value(bucket=bucket)
-    watch = Stopwatch()
-    if reads:
-        for number in range(count):
-            await kv.put(f"key.{number}", bed.value)
-        with watch:
-            for number in range(count):
-                await kv.get(f"key.{number}")
-    else:
-        with watch:
-            for number in range(count):
-                await kv.put(f"key.{number}", bed.value)
+    with bed.watch() as watch:
+        for key in keys(count):
+            await kv.put(key, bed.value)
     await js.delete_key_value(bucket)
     await nc.close()
     return watch.sample(count)
 
 
-def put_keys(run: Any) -> Any:
-    async def put(bed: Bed, count: int) -> Sample:
-        sample: Sample = await run(bed, count, reads=False)
-        return sample
-
-    return put
-
-
-def get_keys(run: Any) -> Any:
-    async def get(bed: Bed, count: int) -> Sample:
-        sample: Sample = await run(bed, count, reads=True)
-        return sample
-
-    return get
+async def get(bed: Bed, count: int) -> Sample:
+    async with jetspark.connect(bed.url) as nc:
+        kv = await nc.jetstream().key_value(FULL)
+        with bed.watch() as watch:
+            for key in keys(count):
+                await kv.get(key)
+    return watch.sample(count)
 
 
-def _check(found: int, expected: int) -> None:
+async def get_many(bed: Bed, count: int) -> Sample:
+    async with jetspark.connect(bed.url) as nc:
+        kv = await nc.jetstream().key_value(FULL)
+        with bed.watch() as watch:
+            found = sum([1 async for _ in kv.get_many(keys(count))])
+        check(found, count)
+    return watch.sample(count)
+
+
+async def get_nats_py(bed: Bed, count: int) -> Sample:
+    import nats
+
+    nc = await nats.connect(bed.url)
+    kv = await nc.jetstream().key_value(FULL)
+    with bed.watch() as watch:
+        for key in keys(count):
+            await kv.get(key)
+    await nc.close()
+    return watch.sample(count)
+
+
+def check(found: int, expected: int) -> None:
     if found != expected:
         raise RuntimeError(f"{found} instead of {expected}")
 
 
 # --- objects
+
+#: What a process does: the server's URL, the name of a store, MiB, and a watch over time and memory.
+Work: TypeAlias = Callable[[str, str, int, "Watch"], Awaitable[None]]
+
+
+class Watch(Stopwatch):
+    """A stopwatch that also looks at the memory of this process."""
+
+    def __enter__(self) -> Watch:
+        self._memory = memory("VmRSS")
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        self.grown = memory("VmHWM") - self._memory
+
+
+def memory(field: str) -> float:
+    """Memory of this process in MiB: `VmRSS` is now, `VmHWM` the most so far."""
+    found = re.search(rf"{field}:\s+([0-9]+) kB", Path("/proc/self/status").read_text())
+    return int(found[1]) / 1024 if found is not None else 0.0
 
 
 class _Zeros(io.RawIOBase):
@@ -138,11 +185,14 @@ class _Zeros(io.RawIOBase):
         return size
 
 
+def zeros(mib: int) -> io.BufferedReader:
+    return io.BufferedReader(_Zeros(mib * MIB))
+
+
 class _Counter(io.RawIOBase):
     """A file that only counts what is written."""
 
-    def __init__(self) -> None:
-        self.size = 0
+    size = 0
 
     def writable(self) -> bool:
         return True
@@ -152,64 +202,93 @@ class _Counter(io.RawIOBase):
         return len(data)
 
 
-async def put_object(bed: Bed, count: int) -> Sample:
-    async with jetspark.connect(bed.url) as nc:
+async def put_object(url: str, bucket: str, mib: int, watch: Watch) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream(timeout=60)
-        store = await js.create_object_store(ObjectStoreConfig(bucket=bed.bucket()))
-        with Stopwatch() as watch:
-            await store.put("object", io.BufferedReader(_Zeros(count * MIB)))
-        await js.delete_object_store(store.bucket)
-    return watch.sample(count)
+        store = await js.create_object_store(ObjectStoreConfig(bucket=bucket))
+        with watch:
+            await store.put(OBJECT, zeros(mib))
+        await js.delete_object_store(bucket)
 
 
-async def get_object(bed: Bed, count: int) -> Sample:
-    async with jetspark.connect(bed.url) as nc:
-        js = nc.jetstream(timeout=60)
-        store = await js.create_object_store(ObjectStoreConfig(bucket=bed.bucket()))
-        await store.put("object", io.BufferedReader(_Zeros(count * MIB)))
-        with Stopwatch() as watch:
-            async with await store.open("object") as reader:
-                size = sum([len(chunk) async for chunk in reader])
-        _check(size, count * MIB)
-        await js.delete_object_store(store.bucket)
-    return watch.sample(count)
-
-
-async def put_object_nats_py(bed: Bed, count: int) -> Sample:
+async def put_object_nats_py(url: str, bucket: str, mib: int, watch: Watch) -> None:
     import nats
 
-    nc = await nats.connect(bed.url)
+    nc = await nats.connect(url)
     js = nc.jetstream(timeout=60)
-    bucket = bed.bucket()
     store = await js.create_object_store(bucket)
-    with Stopwatch() as watch:
-        await store.put("object", io.BufferedReader(_Zeros(count * MIB)))
+    with watch:
+        await store.put(OBJECT, zeros(mib))
     await js.delete_object_store(bucket)
     await nc.close()
-    return watch.sample(count)
 
 
-async def get_object_nats_py(bed: Bed, count: int) -> Sample:
+async def get_object(url: str, _: str, mib: int, watch: Watch) -> None:
+    async with jetspark.connect(url) as nc:
+        store = await nc.jetstream(timeout=60).object_store(FULL)
+        size = 0
+        with watch:
+            async with await store.open(OBJECT) as reader:
+                async for chunk in reader:
+                    size += len(chunk)
+    check(size, mib * MIB)
+
+
+async def get_object_nats_py(url: str, _: str, mib: int, watch: Watch) -> None:
     import nats
 
-    async with jetspark.connect(bed.url) as own:
-        store = await own.jetstream().create_object_store(ObjectStoreConfig(bucket=bed.bucket()))
-        await store.put("object", io.BufferedReader(_Zeros(count * MIB)))
-    nc = await nats.connect(bed.url)
-    js = nc.jetstream(timeout=60)
+    nc = await nats.connect(url)
+    store = await nc.jetstream(timeout=60).object_store(FULL)
     target = _Counter()
-    with Stopwatch() as watch:
-        await (await js.object_store(store.bucket)).get("object", writeinto=target)
-    _check(target.size, count * MIB)
-    await js.delete_object_store(store.bucket)
+    with watch:
+        await store.get(OBJECT, writeinto=target)
+    check(target.size, mib * MIB)
     await nc.close()
-    return watch.sample(count)
+
+
+def _in_process(work: Work, *, uvloop: bool) -> Callable[[Bed, int], Sample]:
+    """The same work in a new process, so that its memory is not that of the others."""
+
+    def run(bed: Bed, count: int) -> Sample:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            arguments = (bed.url, next(bed.names), count, bed.server)
+            return pool.submit(_measure, work, uvloop, *arguments).result()
+
+    return run
+
+
+def _measure(work: Work, uvloop: bool, url: str, bucket: str, mib: int, server: int) -> Sample:
+    new_loop = None
+    if uvloop:
+        import uvloop as loops  # type: ignore[import-not-found, unused-ignore]
+
+        new_loop = loops.new_event_loop
+    watch = Watch(server)
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(work(url, bucket, mib, watch))  # type: ignore[arg-type]
+    return watch.sample(mib, memory=watch.grown)
+
+
+def _object_contenders(ours: Work, theirs: Work) -> tuple[Contender, ...]:
+    found = []
+    for client, work, needs in (("jetspark", ours, ()), ("nats-py", theirs, _NATS)):
+        for each in on_both_loops(Contender(client, _in_process(work, uvloop=False), client, needs=needs)):
+            found.append(dataclasses.replace(each, run=_in_process(work, uvloop=each.uvloop)))
+    return tuple(found)
 
 
 _NATS: Final = ("nats",)
-_KEYS: Final = Column("rate", "keys/s", "{:,.0f}")
-_CPU_KEY: Final = Column("cpu", "client CPU, us/key", CPU.text)
-_MIB: Final = (Column("rate", "MiB/s", "{:,.0f}"), Column("cpu", "client CPU, us/MiB", "{:,.0f}"))
+_KEY_COLUMNS: Final = (
+    Column("rate", "keys/s", "{:,.0f}"),
+    Column("cpu", "client CPU, us/key", CPU.text),
+    Column("server", "server CPU, us/key", SERVER_CPU.text),
+)
+_OBJECT_COLUMNS: Final = (
+    Column("rate", "MiB/s", "{:,.0f}"),
+    Column("cpu", "client CPU, us/MiB", "{:,.0f}"),
+    Column("server", "server CPU, us/MiB", "{:,.0f}"),
+    Column("memory", "client memory, MiB", "{:,.0f}"),
+)
 
 KV_PUT: Final = Measurement(
     name="kv-put",
@@ -220,13 +299,13 @@ KV_PUT: Final = Measurement(
     """,
     bed=bed,
     contenders=(
-        *on_both_loops(Contender("jetspark, put()", put_keys(keys), "jetspark")),
-        Contender("jetspark, put_many()", put_keys(many_keys), "jetspark"),
-        *on_both_loops(Contender("nats-py", put_keys(keys_nats_py), "nats-py", needs=_NATS)),
+        *on_both_loops(Contender("jetspark, put()", put, "jetspark")),
+        Contender("jetspark, put_many()", put_many, "jetspark"),
+        *on_both_loops(Contender("nats-py", put_nats_py, "nats-py", needs=_NATS)),
     ),
     count=10_000,
     quick=300,
-    columns=(_KEYS, _CPU_KEY),
+    columns=_KEY_COLUMNS,
     peer="nats-py",
 )
 KV_GET: Final = Measurement(
@@ -236,15 +315,15 @@ KV_GET: Final = Measurement(
     Keys of a bucket on disk, by direct get. `get` waits for each answer, `get_many` asks for a thousand at
     once.
     """,
-    bed=bed,
+    bed=bed_with_keys,
     contenders=(
-        *on_both_loops(Contender("jetspark, get()", get_keys(keys), "jetspark")),
-        Contender("jetspark, get_many()", get_keys(many_keys), "jetspark"),
-        *on_both_loops(Contender("nats-py", get_keys(keys_nats_py), "nats-py", needs=_NATS)),
+        *on_both_loops(Contender("jetspark, get()", get, "jetspark")),
+        Contender("jetspark, get_many()", get_many, "jetspark"),
+        *on_both_loops(Contender("nats-py", get_nats_py, "nats-py", needs=_NATS)),
     ),
     count=10_000,
     quick=300,
-    columns=(_KEYS, _CPU_KEY),
+    columns=_KEY_COLUMNS,
     peer="nats-py",
 )
 OBJECT_PUT: Final = Measurement(
@@ -252,33 +331,28 @@ OBJECT_PUT: Final = Measurement(
     title="Object store: putting 1 GiB",
     text="""
     An object of 1 GiB in chunks of 128 KiB, from a file object, to a store on disk. jetspark has 8 MiB in
-    flight; nats-py waits for the acknowledgement of each chunk.
+    flight; nats-py waits for the acknowledgement of each chunk. Memory is what the client's process took at
+    most, less what it had before.
     """,
     bed=bed,
-    contenders=(
-        *on_both_loops(Contender("jetspark", put_object, "jetspark")),
-        *on_both_loops(Contender("nats-py", put_object_nats_py, "nats-py", needs=_NATS)),
-    ),
+    contenders=_object_contenders(put_object, put_object_nats_py),
     count=1024,
     quick=8,
     rounds=3,
-    columns=_MIB,
+    columns=_OBJECT_COLUMNS,
     peer="nats-py",
 )
 OBJECT_GET: Final = Measurement(
     name="object-get",
     title="Object store: getting 1 GiB",
     text="""
-    The same object, read chunk by chunk without keeping it; the digest is checked.
+    The same object, read chunk by chunk without keeping it. The digest is checked.
     """,
-    bed=bed,
-    contenders=(
-        *on_both_loops(Contender("jetspark", get_object, "jetspark")),
-        *on_both_loops(Contender("nats-py", get_object_nats_py, "nats-py", needs=_NATS)),
-    ),
+    bed=bed_with_object,
+    contenders=_object_contenders(get_object, get_object_nats_py),
     count=1024,
     quick=8,
     rounds=3,
-    columns=_MIB,
+    columns=_OBJECT_COLUMNS,
     peer="nats-py",
 )
