@@ -9,9 +9,10 @@ from contextlib import suppress
 
 from jetspark import JetStreamUnavailable, Timeout
 from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
+from jetspark.jetstream.stream import Stream
 from jetspark.server import Cluster, Server
 
-__all__ = ["leader_of", "leader_of_now", "step_down"]
+__all__ = ["leader_of", "leader_of_now", "replace_leaders", "step_down"]
 
 #: Seconds for an election. An answer that a leader took along costs 30 of them.
 _LONG = 100.0
@@ -26,6 +27,18 @@ async def leader_of(info: Callable[[], Awaitable[StreamInfo | ConsumerInfo]], cl
                 if found is not None:
                     return found
             await asyncio.sleep(0.01)
+
+
+async def replace_leaders(stream: Stream, cluster: Cluster) -> None:
+    """Let the leader of a stream step down, kill the next one, and start it again when there is another."""
+    with suppress(Timeout, JetStreamUnavailable):
+        await stream.stepdown_leader()
+    leader = await leader_of(stream.info, cluster)
+    leader.kill()
+    async with asyncio.timeout(_LONG):
+        while await leader_of(stream.info, cluster) is leader:
+            await asyncio.sleep(0.05)
+    await asyncio.to_thread(leader.start)
 
 
 def leader_of_now(info: Callable[[], StreamInfo], cluster: Cluster) -> Server:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Cli
+from tests.cli.support import Cli, Terminal
 
 DATA = os.urandom(300_001)
 
@@ -48,6 +49,19 @@ def test_stdin_is_stored_and_written_to_stdout(cli: Cli, bucket: str) -> None:
     assert "--name" in cli.fails("object", "put", bucket, code=2)
     cli("object", "put", bucket, "--name", "in", stdin=b"hello")
     assert cli("object", "get", bucket, "in", "--output", "-").out == "hello"
+
+
+def test_a_terminal_shows_the_progress(
+    cli: Cli, bucket: str, tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    (tmp_path / "a.bin").write_bytes(DATA)
+    putting = terminal("object", "put", bucket, tmp_path / "a.bin")
+    putting.expect(f"/{len(DATA)}")
+    assert putting.end() == 0
+    getting = terminal("object", "get", bucket, "a.bin", "--output", tmp_path / "b.bin")
+    getting.expect(f"/{len(DATA)}")
+    assert getting.end() == 0
+    assert (tmp_path / "b.bin").read_bytes() == DATA
 
 
 def test_chunks_without_an_object_are_removed(cli: Cli, bucket: str) -> None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 
+import pytest
+
 import jetspark
-from jetspark import Error, KeyValue, KeyValueConfig, KeyValueEntry
+from jetspark import (
+    Error,
+    KeyExists,
+    KeyNotFound,
+    KeyValue,
+    KeyValueCache,
+    KeyValueConfig,
+    KeyValueEntry,
+    WrongRevision,
+)
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Cluster, Server
 from tests.support.effort import effort
-from tests.support.leaders import leader_of
+from tests.support.leaders import leader_of, replace_leaders
 from tests.support.proxy import TCPProxy
 
 FAULTS = effort(25, 100)
@@ -149,3 +160,53 @@ async def test_a_watch_survives_the_leaders_of_its_bucket(cluster: Cluster) -> N
         watching.cancel()
         await asyncio.wait([watching])
         await js.delete_key_value("leaders")
+
+
+async def test_every_operation_succeeds_while_leaders_die(cluster: Cluster) -> None:
+    async with asyncio.timeout(500), jetspark.connect(cluster.urls, reconnect_wait=0.05) as nc:
+        js = nc.jetstream(timeout=60)
+        # The leader answers all reads: they see what was written before.
+        config = KeyValueConfig(bucket="all", history=5, replicas=3, direct=False, limit_marker_ttl=60)
+        kv = await js.create_key_value(config)
+        replacing = asyncio.create_task(replace_leaders(await js.get_stream(kv.stream_name), cluster))
+        rounds = 0
+        async with kv.cache() as cache:
+            while not replacing.done() or rounds < 3:
+                rounds += 1
+                await each_operation(kv, cache, f"r{rounds}")
+        await replacing
+        assert await kv.purge_deletes(older_than=0) == 4 * rounds
+        assert {key async for key in kv.keys()} == {f"r{number}.c" for number in range(1, rounds + 1)}
+        assert (await kv.status()).values == rounds
+        await js.delete_key_value("all")
+
+
+async def each_operation(kv: KeyValue, cache: KeyValueCache, prefix: str) -> None:
+    """Every operation, on keys that nobody else has."""
+    a, b, c = (f"{prefix}.{name}" for name in "abc")
+    first = await kv.create(a, b"1")
+    with pytest.raises(KeyExists):
+        await kv.create(a, b"2")
+    second = await kv.update(a, b"2", first)
+    with pytest.raises(WrongRevision):
+        await kv.update(a, b"3", first)
+    assert (await kv.get(a)).revision == second
+    assert (await kv.get(a, revision=first)).value == b"1"
+    tombstone = await kv.delete(a, revision=second)
+    with pytest.raises(KeyNotFound) as caught:
+        await kv.get(a)
+    assert (caught.value.operation, caught.value.revision) == ("DEL", tombstone)
+    await kv.put(b, b"1")
+    await kv.purge(b)
+    await kv.create(b, b"2", ttl=3600)
+    await kv.purge(b, ttl=3600)
+    last = await kv.put_many({c: b"1"})
+    assert [(entry.key, entry.value) async for entry in kv.get_many([a, b, c])] == [(c, b"1")]
+    await cache.wait(last, timeout=60)
+    assert {key for key in cache if key.startswith(prefix)} == {c}
+    # The replica that a consumer reads may be behind.
+    async with asyncio.timeout(60):
+        while [entry.revision for entry in await kv.history(a)] != [first, second, tombstone]:
+            await asyncio.sleep(0.05)
+        while [key async for key in kv.keys(f"{prefix}.*")] != [c]:
+            await asyncio.sleep(0.05)

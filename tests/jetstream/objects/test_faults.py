@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 import jetspark
-from jetspark import ObjectMeta, ObjectStore, ObjectStoreConfig
+from jetspark import ObjectInfo, ObjectMeta, ObjectNotFound, ObjectStore, ObjectStoreConfig
 from jetspark.server import Cluster, Server
-from tests.support.leaders import leader_of
+from tests.support.leaders import leader_of, replace_leaders
 from tests.support.proxy import TCPProxy
 
 BLOCK = os.urandom(100_000)
@@ -152,3 +152,50 @@ async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster
         assert await store.get("a") == data
         assert await messages(store) == 601
         await js.delete_object_store("leaders")
+
+
+async def test_every_operation_succeeds_while_leaders_die(cluster: Cluster) -> None:
+    async with asyncio.timeout(500), jetspark.connect(cluster.urls, reconnect_wait=0.05) as nc:
+        js = nc.jetstream(timeout=60)
+        store = await js.create_object_store(ObjectStoreConfig(bucket="all", replicas=3))
+        replacing = asyncio.create_task(replace_leaders(await js.get_stream(store.stream_name), cluster))
+        rounds = 0
+        while not replacing.done() or rounds < 3:
+            rounds += 1
+            await each_operation(store, f"r{rounds}.")
+        await replacing
+        assert await store.purge_orphans(older_than=0) == 0
+        # An object, a link, a tombstone and five chunks of each round.
+        assert await messages(store) == 8 * rounds
+        assert (await store.seal()).sealed
+        await js.delete_object_store("all")
+
+
+async def each_operation(store: ObjectStore, prefix: str) -> None:
+    """Every operation, on names that nobody else has."""
+    a, b, c, link = (prefix + name for name in ("a", "b", "c", "link"))
+    await store.put(ObjectMeta(name=a, chunk_size=20_000), b"old")
+    info = await store.put(ObjectMeta(name=a, chunk_size=20_000), BLOCK)
+    await store.update_meta(a, ObjectMeta(name=b, description="renamed"))
+    await store.add_link(link, await found(store, b))
+    await found(store, link)
+    assert await store.get(link) == BLOCK
+    await store.put(c, b"1")
+    await store.delete(c)
+    # The replica that answers may be behind.
+    async with asyncio.timeout(60):
+        while {each.name async for each in store.list() if each.name.startswith(prefix)} != {b, link}:
+            await asyncio.sleep(0.05)
+        while not (await store.info(c, include_deleted=True)).deleted:
+            await asyncio.sleep(0.05)
+    assert (await store.info(b)).nuid == info.nuid
+
+
+async def found(store: ObjectStore, name: str) -> ObjectInfo:
+    """The info of an object that exists, from a replica that may be behind."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                return await store.info(name)
+            except ObjectNotFound:
+                await asyncio.sleep(0.05)
