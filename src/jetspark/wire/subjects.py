@@ -25,6 +25,7 @@ __all__ = [
     "check_subject",
     "check_text",
     "encode_subject",
+    "has_wildcard",
     "subject_matches",
     "subjects_overlap",
     "text_list",
@@ -128,6 +129,11 @@ def _encode(
     if len(encoded) > MAX_SUBJECT:
         raise UsageError(f"{argument} has {len(encoded)} bytes, the limit is {MAX_SUBJECT}: {text[:32]!r}...")
     return encoded
+
+
+def has_wildcard(subject: str) -> bool:
+    """Whether a subject stands for others. The server stores messages of such subjects, too."""
+    return not {"*", ">"}.isdisjoint(subject.split("."))
 
 
 def subject_matches(pattern: str, subject: str) -> bool:

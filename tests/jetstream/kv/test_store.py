@@ -20,6 +20,7 @@ from jetspark import (
     WrongRevision,
 )
 from jetspark.jetstream.context import JetStream
+from jetspark.server import Server
 from tests.jetstream.kv.conftest import Make
 
 
@@ -222,6 +223,27 @@ async def test_a_value_put_after_a_tombstone_survives_its_removal(
     monkeypatch.setattr(store.streams, "purge", purge_late)
     await kv.purge_deletes(older_than=0)
     assert (await kv.get("a")).value == b"new"
+
+
+async def test_a_tombstone_with_a_wildcard_removes_no_other_key(kv: KeyValue, shared_server: Server) -> None:
+    await kv.put("a", b"1")
+    header = b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n"
+    subject = f"$KV.{kv.bucket}.*".encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", shared_server.port)
+    writer.write(b'CONNECT {"headers": true, "verbose": false}\r\n')
+    writer.write(b"HPUB %b %d %d\r\n%b\r\nPING\r\n" % (subject, len(header), len(header), header))
+    async with asyncio.timeout(30):
+        while await reader.readline() != b"PONG\r\n":
+            pass
+    writer.close()
+    await kv.put("b", b"1")
+    assert await kv.purge_deletes(older_than=0) == 0
+    assert (await kv.get("a")).value == b"1"
+
+
+async def test_ages_of_tombstones_may_be_anything(kv: KeyValue) -> None:
+    await kv.delete("a")
+    assert await kv.purge_deletes(older_than=float("inf")) == 0
 
 
 # --- keys that expire

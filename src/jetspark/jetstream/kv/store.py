@@ -43,6 +43,7 @@ from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire.headers import HeadersLike
+from jetspark.wire.subjects import has_wildcard
 
 __all__ = ["KeyValue"]
 
@@ -167,8 +168,11 @@ class KeyValue(KeyValueReader):
         for frame, metadata in tombstones:
             # Only what is before the tombstone, or the tombstone too: never a value that came after it.
             revision = metadata.sequence.stream
+            subject = frame.subject.decode(errors="surrogateescape")
+            if has_wildcard(subject):
+                continue  # Not of a client for buckets; a purge of it would remove other keys.
             request = PurgeRequest(
-                subject=frame.subject.decode(errors="surrogateescape"),
+                subject=subject,
                 sequence=revision + 1 if metadata.timestamp_ns <= oldest else revision,
             )
             purged += await streams.purge(self._api, self.stream_name, request)

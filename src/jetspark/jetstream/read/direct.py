@@ -36,7 +36,7 @@ from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
-from jetspark.wire.subjects import check_filter
+from jetspark.wire.subjects import check_filter, has_wildcard
 
 __all__ = ["batches", "get"]
 
@@ -63,7 +63,7 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Ba
     last = request.last_by_subj
     if last is not None:
         check_filter(last)
-        if not {"*", ">"} & set(last.split(".")):
+        if not has_wildcard(last):
             # With the subject of the message in the subject of the request, permissions can be given by it.
             subject = api.subject(endpoints.DIRECT_GET_LAST, stream=stream, subject=last)
             payload = b""
