@@ -158,12 +158,12 @@ def _sample(contender: Contender, bed: Any, count: int) -> Sample:
     if not inspect.iscoroutine(work):
         assert isinstance(work, dict)
         return work
-    with asyncio.Runner(loop_factory=_uvloop() if contender.uvloop else None) as runner:
+    with asyncio.Runner(loop_factory=uvloop_factory() if contender.uvloop else None) as runner:
         sample: Sample = runner.run(work)
         return sample
 
 
-def _uvloop() -> Callable[[], asyncio.AbstractEventLoop]:
+def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     import uvloop  # type: ignore[import-not-found, unused-ignore]
 
     new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

@@ -11,7 +11,7 @@ import io
 import itertools
 import multiprocessing
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +20,17 @@ from typing import Any, Final, TypeAlias
 import jetspark
 import jetspark.blocking
 import jetspark.server
-from bench.harness import CPU, SERVER_CPU, Column, Contender, Measurement, Sample, Stopwatch, on_both_loops
+from bench.harness import (
+    CPU,
+    SERVER_CPU,
+    Column,
+    Contender,
+    Measurement,
+    Sample,
+    Stopwatch,
+    on_both_loops,
+    uvloop_factory,
+)
 from jetspark import KeyValueConfig, ObjectStoreConfig
 
 MIB: Final = 1024 * 1024
@@ -146,7 +156,7 @@ def check(found: int, expected: int) -> None:
 # --- objects
 
 #: What a process does: the server's URL, the name of a store, MiB, and a watch over time and memory.
-Work: TypeAlias = Callable[[str, str, int, "Watch"], Awaitable[None]]
+Work: TypeAlias = Callable[[str, str, int, "Watch"], Coroutine[Any, Any, None]]
 
 
 class Watch(Stopwatch):
@@ -246,35 +256,27 @@ async def get_object_nats_py(url: str, _: str, mib: int, watch: Watch) -> None:
     await nc.close()
 
 
-def _in_process(work: Work, *, uvloop: bool) -> Callable[[Bed, int], Sample]:
-    """The same work in a new process, so that its memory is not that of the others."""
+@dataclasses.dataclass(frozen=True)
+class _InProcess:
+    """Does the work in a new process, so that its memory is not that of others."""
 
-    def run(bed: Bed, count: int) -> Sample:
+    work: Work
+    uvloop: bool = False
+
+    def __call__(self, bed: Bed, count: int) -> Sample:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            arguments = (bed.url, next(bed.names), count, bed.server)
-            return pool.submit(_measure, work, uvloop, *arguments).result()
+            return pool.submit(self.measure, bed.url, next(bed.names), count, bed.server).result()
 
-    return run
-
-
-def _measure(work: Work, uvloop: bool, url: str, bucket: str, mib: int, server: int) -> Sample:
-    new_loop = None
-    if uvloop:
-        import uvloop as loops  # type: ignore[import-not-found, unused-ignore]
-
-        new_loop = loops.new_event_loop
-    watch = Watch(server)
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(work(url, bucket, mib, watch))  # type: ignore[arg-type]
-    return watch.sample(mib, memory=watch.grown)
+    def measure(self, url: str, bucket: str, mib: int, server: int) -> Sample:
+        watch = Watch(server)
+        with asyncio.Runner(loop_factory=uvloop_factory() if self.uvloop else None) as runner:
+            runner.run(self.work(url, bucket, mib, watch))
+        return watch.sample(mib, memory=watch.grown)
 
 
-def _object_contenders(ours: Work, theirs: Work) -> tuple[Contender, ...]:
-    found = []
-    for client, work, needs in (("jetspark", ours, ()), ("nats-py", theirs, _NATS)):
-        for each in on_both_loops(Contender(client, _in_process(work, uvloop=False), client, needs=needs)):
-            found.append(dataclasses.replace(each, run=_in_process(work, uvloop=each.uvloop)))
-    return tuple(found)
+def _contenders(client: str, work: Work, needs: tuple[str, ...] = ()) -> list[Contender]:
+    both = on_both_loops(Contender(client, _InProcess(work), client, needs=needs))
+    return [dataclasses.replace(each, run=_InProcess(work, each.uvloop)) for each in both]
 
 
 _NATS: Final = ("nats",)
@@ -335,7 +337,7 @@ OBJECT_PUT: Final = Measurement(
     most, less what it had before.
     """,
     bed=bed,
-    contenders=_object_contenders(put_object, put_object_nats_py),
+    contenders=(*_contenders("jetspark", put_object), *_contenders("nats-py", put_object_nats_py, _NATS)),
     count=1024,
     quick=8,
     rounds=3,
@@ -349,7 +351,7 @@ OBJECT_GET: Final = Measurement(
     The same object, read chunk by chunk without keeping it. The digest is checked.
     """,
     bed=bed_with_object,
-    contenders=_object_contenders(get_object, get_object_nats_py),
+    contenders=(*_contenders("jetspark", get_object), *_contenders("nats-py", get_object_nats_py, _NATS)),
     count=1024,
     quick=8,
     rounds=3,

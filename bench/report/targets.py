@@ -240,6 +240,12 @@ TARGETS: Final = (
         profile=_start_profile,
     ),
     Target(
+        "an object of 1 GiB, of nats-py",
+        ">= 500 %",
+        lambda r: [_share(r, f"object-{way}", "jetspark", "nats-py", 500) for way in ("put", "get")],
+        names=("put", "get"),
+    ),
+    Target(
         "three headers a message, of the rate without",
         ">= 85 %",
         lambda r: [_share(r, "spark-read", "jetspark to noop, three headers", "jetspark to noop", 85)],

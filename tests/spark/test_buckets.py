@@ -56,7 +56,12 @@ def test_a_bucket_is_read_as_a_table_a_history_and_a_stream_and_written(
     assert rows(spark.table("changes")) == history
 
     copy = bench.js.create_key_value(KeyValueConfig(bucket=f"{kv.bucket}-copy"))
-    writing = changes.load().coalesce(1).writeStream.format("jetstream").options(servers=bench.url, bucket=copy.bucket)
+    writing = (
+        changes.load()
+        .coalesce(1)
+        .writeStream.format("jetstream")
+        .options(servers=bench.url, bucket=copy.bucket)
+    )
     finish(writing.option("checkpointLocation", str(tmp_path / "copy")).trigger(availableNow=True).start())
     assert {key: copy.get(key).value for key in copy.keys()} == {"a": b"2", "b.x": b"3"}
     bench.js.delete_key_value(copy.bucket)

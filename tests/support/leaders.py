@@ -31,8 +31,7 @@ async def leader_of(info: Callable[[], Awaitable[StreamInfo | ConsumerInfo]], cl
 
 async def replace_leaders(stream: Stream, cluster: Cluster) -> None:
     """Let the leader of a stream step down, kill the next one, and start it again when there is another."""
-    with suppress(Timeout, JetStreamUnavailable):
-        await stream.stepdown_leader()
+    await step_down(stream.stepdown_leader)
     leader = await leader_of(stream.info, cluster)
     leader.kill()
     async with asyncio.timeout(_LONG):

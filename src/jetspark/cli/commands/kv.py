@@ -229,7 +229,9 @@ async def revert(
     run: Run,
     bucket: Bucket,
     key: Key,
-    revision: Annotated[int, typer.Argument(metavar="REVISION", min=1, help="Where its value is taken from.")],
+    revision: Annotated[
+        int, typer.Argument(metavar="REVISION", min=1, help="Where its value is taken from.")
+    ],
 ) -> None:
     """Set a key to the value that it had at a revision."""
 

@@ -332,9 +332,7 @@ class ObjectStore:
 
     async def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
         subject = meta_subject(self.bucket, name)
-        info = ObjectInfo(
-            name=name, bucket=self.bucket, nuid=new_nuid(), options=ObjectOptions(link=link)
-        )
+        info = ObjectInfo(name=name, bucket=self.bucket, nuid=new_nuid(), options=ObjectOptions(link=link))
         while True:
             try:
                 return await self._publish(subject, info, await self._check_free(name))

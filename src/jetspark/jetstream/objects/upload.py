@@ -125,9 +125,7 @@ async def discard(
     await to_the_end(_discard(api, bucket, nuid, unless))
 
 
-async def _discard(
-    api: API, bucket: str, nuid: str, unless: Callable[[], Awaitable[bool]] | None
-) -> None:
+async def _discard(api: API, bucket: str, nuid: str, unless: Callable[[], Awaitable[bool]] | None) -> None:
     stream, subject = object_stream(bucket), chunk_subject(bucket, nuid)
     backoff = Backoff(OUTAGE)
     while True:
