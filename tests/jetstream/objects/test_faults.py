@@ -6,8 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-import pytest
-
 import jetspark
 from jetspark import ObjectInfo, ObjectMeta, ObjectNotFound, ObjectStore, ObjectStoreConfig
 from jetspark.server import Cluster, Server
@@ -74,38 +72,6 @@ async def test_a_put_that_is_cancelled_while_the_server_is_away_leaves_nothing(s
         assert putting.cancelled()
         while await messages(store):
             await asyncio.sleep(0.05)
-
-
-@pytest.mark.parametrize("operation", ["put", "delete"])
-async def test_an_object_whose_last_answer_is_lost_is_whole(server: Server, operation: str) -> None:
-    async with (
-        asyncio.timeout(200),
-        TCPProxy(server.port) as proxy,
-        jetspark.connect(proxy.url, reconnect_wait=0.01) as nc,
-        jetspark.connect(server.url) as direct,
-    ):
-        store = await nc.jetstream(timeout=1).create_object_store(ObjectStoreConfig(bucket="b"))
-        await store.put("a", b"old")
-        lost = False
-
-        def lose(data: bytes) -> None:
-            """Drop what the server sends, until a request follows the one that stores metadata."""
-
-        def notice(data: bytes) -> bytes:
-            nonlocal lost
-            if b"HPUB $O.b.M." in data:
-                proxy.server_to_client = lose
-            elif proxy.server_to_client is lose and b".STREAM.MSG.GET." in data:
-                lost, proxy.server_to_client = True, None
-            return data
-
-        proxy.client_to_server = notice
-        await (store.put("a", BLOCK) if operation == "put" else store.delete("a"))
-        assert lost
-        found = await direct.jetstream().object_store("b")
-        if operation == "put":
-            assert await found.get("a") == BLOCK
-        assert await messages(found) == (2 if operation == "put" else 1)
 
 
 async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster: Cluster) -> None:

@@ -27,9 +27,11 @@ from jetspark import (
     ObjectStoreConfig,
     StreamFull,
     StreamSealed,
+    Timeout,
     UsageError,
 )
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.objects import store as store_module
 from tests.support.effort import effort
 
 DATA = os.urandom(700_001)
@@ -287,6 +289,28 @@ async def test_a_cancelled_put_leaves_nothing_behind(store: ObjectStore) -> None
     async with asyncio.timeout(60):
         while await messages(store):
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_an_object_whose_last_answer_is_lost_is_whole_or_not_there(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, arrived: bool
+) -> None:
+    await store.put("a", b"old")
+    publish = store_module.publish
+
+    async def lose_the_answer(*args: Any, **options: Any) -> None:
+        if arrived:
+            await publish(*args, **options)
+        raise Timeout("no answer")
+
+    monkeypatch.setattr(store_module, "publish", lose_the_answer)
+    if arrived:
+        await store.put("a", DATA)
+    else:
+        with pytest.raises(Timeout):
+            await store.put("a", DATA)
+    assert await store.get("a") == (DATA if arrived else b"old")
+    assert await messages(store) == (7 if arrived else 2)
 
 
 async def test_a_store_that_is_full_takes_nothing_of_an_object(js: JetStream) -> None:
