@@ -100,7 +100,16 @@ ALONE = (
 CORE = ("req", "reply", "trace")
 # These create a stream, or are about none.
 WITHOUT_A_STREAM = (
-    *("stream add", "stream ls", "kv add", "object add", "events", "bench pub", "bench fetch", "bench latency"),
+    *(
+        "stream add",
+        "stream ls",
+        "kv add",
+        "object add",
+        "events",
+        "bench pub",
+        "bench fetch",
+        "bench latency",
+    ),
     *ALONE,
     *CORE,
 )

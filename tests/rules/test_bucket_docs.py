@@ -39,7 +39,8 @@ async def test_the_examples_of_a_page_run(
     (tmp_path / "data" / "model.bin").write_bytes(b"x" * 300_000)
     printed: list[object] = []
     async with asyncio.timeout(60), connect(server.url) as nc:
-        names = {**vars(jetspark), "nc": nc, "source": iter([b"1", b"2"])}
+        names = {name: getattr(jetspark, name) for name in jetspark.__all__}
+        names |= {"nc": nc, "source": iter([b"1", b"2"])}
         names["print"] = lambda *what: printed.append(what)
         for text in examples(page):
             running = asyncio.create_task(run(text, names))

@@ -15,7 +15,6 @@ from jetspark.cli.args.parameters import (
     EndWhenIdle,
     Force,
     duration_option,
-    expanded,
     metadata,
     name_values,
     option,
@@ -27,6 +26,7 @@ from jetspark.cli.command import Run, command, group
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output, ProgressBar
+from jetspark.core.paths import expanded
 from jetspark.jetstream.model.stream import StorageType
 from jetspark.jetstream.objects.config import ObjectStoreConfig
 from jetspark.jetstream.objects.info import CHUNK_SIZE, ObjectInfo, ObjectMeta

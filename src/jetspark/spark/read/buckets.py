@@ -11,7 +11,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.kv.entry import KeyValueEntry, operation_of
 from jetspark.jetstream.objects.info import ObjectInfo
 from jetspark.jetstream.read.ranges import Chunk
-from jetspark.jetstream.retry import OUTAGE, retry
+from jetspark.jetstream.retry import retry
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import SourceOptions
 
@@ -58,7 +58,7 @@ def revisions(chunk: Chunk, stream: str) -> pa.RecordBatch:
 
 def read_bucket(options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a `BucketPartition`."""
-    connection = process_connection(options.connection, retry_for=OUTAGE)
+    connection = process_connection(options.connection, retry_for=options.retry_seconds)
     if options.object_store is not None:
         yield from map(_object_rows, connection.iterate(_objects(connection.js, options.object_store)))
     else:
