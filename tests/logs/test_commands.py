@@ -132,7 +132,7 @@ def test_a_consumer_of_logs_waits_for_a_server_that_is_not_there_yet(
 ) -> None:
     cli("stream", "add", "LOGS", "--subjects", "logs.>")
     cli("pub", "logs.0.h", "one")
-    server.stop()
+    server.kill()
     assert "cannot connect" in cli.fails("consume-logs", "LOGS", tmp_path / "out", "--once", code=3)
     running = process("consume-logs", "LOGS", tmp_path / "out", "--json", "--metrics", "100ms")
     assert running.popen.stderr is not None

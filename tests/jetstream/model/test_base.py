@@ -64,6 +64,8 @@ def wire_values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.lists(wire_values(arguments[0]), max_size=2)
     if origin is dict:
         return st.dictionaries(texts, wire_values(arguments[1]), max_size=2)
+    if annotation is Any:
+        return st.integers()
     if issubclass(annotation, enum.StrEnum):
         return st.sampled_from([*map(str, annotation), "policy_of_2030"])
     if issubclass(annotation, Model):

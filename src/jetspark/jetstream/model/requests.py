@@ -186,7 +186,9 @@ class SnapshotRequest(Model, frozen=True, kw_only=True):
 class RestoreRequest(Model, frozen=True, kw_only=True):
     """Asks to restore a stream, with the configuration and state of its backup as the server wrote them."""
 
+    #: The configuration of the stream.
     config: dict[str, Any]
+    #: What the stream held.
     state: dict[str, Any]
 
 
