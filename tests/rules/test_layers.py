@@ -58,7 +58,13 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("stream",),
         ("context",),
     ),
-    "jetspark.spark": (("log", "options"), ("connections", "schema"), ("read", "write"), ("source",)),
+    "jetspark.spark": (
+        ("log", "options"),
+        ("connections", "schema"),
+        ("read", "write"),
+        ("queue",),
+        ("source",),
+    ),
     "jetspark.logs": (
         ("compression", "format", "toml_lines"),
         ("control", "toml_file"),
@@ -121,6 +127,8 @@ PURE = (
     "jetspark.logs.job.grok",
     "jetspark.logs.job.patterns",
     "jetspark.logs.toml_lines",
+    "jetspark.spark.queue.offsets",
+    "jetspark.spark.queue.sequences",
     "jetspark.spark.read.offsets",
     "jetspark.spark.options",
     "jetspark.spark.read.planning",

@@ -55,6 +55,7 @@ GOOD: list[tuple[str, str, object]] = [
     ("includeHeaders", "true", True),
     ("headerColumns", "host=Log-Host, Trace", (("host", "Log-Host"), ("Trace", "Trace"))),
     ("progressConsumer", "spark-orders", "spark-orders"),
+    ("consumer", " worker ", "worker"),
     ("subject", " orders.new ", "orders.new"),
     ("maxPending", "1", 1),
     ("publishMode", "Atomic", "atomic"),
@@ -162,6 +163,7 @@ BAD = [
     ("headerColumns", "a=Log Host", "the name 'Log Host' is not valid"),
     ("headerColumns", "a=X,A=Y", "each named once"),
     ("progressConsumer", "a.b", "one word"),
+    ("consumer", "a.b", "one word"),
     ("progressConsumer", "", "one word"),
     ("subject", "orders.*", "wildcard"),
     ("subject", "", "not valid"),
@@ -217,6 +219,7 @@ ALL = {
     "includeHistory",
     "objectStore",
     "progressConsumer",
+    "consumer",
     "subject",
     "maxPending",
     "publishMode",
@@ -302,7 +305,7 @@ def test_a_misspelled_option_is_refused_with_the_likely_one(written: str, meant:
         parse_options({written: "1"})
 
 
-@pytest.mark.parametrize("name", ["consumer", "kafka.bootstrap.servers", "", "maxRecordsPerTrigger"])
+@pytest.mark.parametrize("name", ["group", "kafka.bootstrap.servers", "", "maxRecordsPerTrigger"])
 def test_an_unknown_option_is_refused_with_the_list_of_all(name: str) -> None:
     with pytest.raises(UsageError, match="unknown option") as caught:
         parse_options({name: "x"})
@@ -390,6 +393,11 @@ def test_a_bad_url_is_refused_without_showing_its_secret(url: str) -> None:
         ({"minMessagesPerTrigger": "5", "maxMessagesPerTrigger": "4"}, "5 is more than maxMessages"),
         ({"includeData": "false", "headerColumns": "Size=X"}, "names the column size"),
         ({"stream": "A,B*", "endingPosition": '{"A": 1, "CB": 1}'}, "endingPosition names CB"),
+        ({"consumer": "w", "startingPosition": "latest"}, "consumer and startingPosition exclude each other"),
+        ({"consumer": "w", "startingTimestamp": "2026-01-31"}, "consumer and startingTimestamp exclude"),
+        ({"consumer": "w", "maxBytesPerTrigger": "9"}, "use maxMessagesPerTrigger"),
+        ({"consumer": "w", "progressConsumer": "p"}, "the consumer itself shows the lag"),
+        ({"consumer": "w", "headerColumns": "Num_Delivered=X"}, "num_delivered is a column"),
     ],
     ids=str,
 )
@@ -416,7 +424,7 @@ def test_options_that_go_together_are_taken(options: dict[str, str]) -> None:
 #: Options that are not for everything, and what they are for; the connection and `stream` are for all.
 USES = {
     ("endingPosition", "endingTimestamp"): Use.BATCH,
-    ("maxMessagesPerTrigger", "maxBytesPerTrigger", "progressConsumer"): Use.STREAM,
+    ("maxMessagesPerTrigger", "maxBytesPerTrigger", "progressConsumer", "consumer"): Use.STREAM,
     ("minMessagesPerTrigger",): Use.STREAM,
     ("subjects", "startingPosition", "startingTimestamp"): Use.READ,
     ("minPartitions", "maxMessagesPerPartition", "failOnDataLoss"): Use.READ,

@@ -10,6 +10,7 @@ In reading order:
 | `connections` | one connection per Python process and set of options                             |
 | `log`         | the logger, which writes to the stderr of Spark's processes                      |
 | `read/`       | `spark.read` and `spark.readStream`                                              |
+| `queue/`      | `spark.readStream` with the option `consumer`: Spark as a worker                 |
 | `write/`      | `df.write` and `df.writeStream`                                                  |
 
 Spark runs each part in another Python process, and objects reach the next one only by pickle:
@@ -17,12 +18,12 @@ Spark runs each part in another Python process, and objects reach the next one o
 | process                                | what it runs                                                  |
 |----------------------------------------|---------------------------------------------------------------|
 | planner worker, on the driver          | `source`, `options`, `schema`; `read.batch` up to `partitions` |
-| runner, on the driver, one per query   | `read.stream`, all but `read`; it keeps its state and connection |
+| runner, on the driver, one per query   | `read.stream` or `queue`, all but `read`; it keeps its state   |
 | executor workers, one task at a time   | `read` of both readers; `write` of both writers                |
 | driver, a new instance for each call   | `commit` and `abort` of the writers                            |
 
-`source` imports both `read/` and `write/`, which do not import each other. Both import `options`,
-`connections` and `log`. Nothing here uses a private name of `jetspark.jetstream`.
+`source` imports the others; `queue/` is above `read/`, and `write/` knows neither. All of them import
+`options`, `connections` and `log`. Nothing here uses a private name of `jetspark.jetstream`.
 """
 
 from __future__ import annotations

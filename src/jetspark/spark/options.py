@@ -110,6 +110,7 @@ class SourceOptions:
     #: Columns and the headers that they show.
     header_columns: tuple[tuple[str, str], ...] = ()
     progress_consumer: str | None = None
+    consumer: str | None = None
     subject: str | None = None
     max_pending: int = 4096
     publish_mode: str = "async"
@@ -372,6 +373,7 @@ _TABLE: Final = (
     _Option("includeData", "include_data", _flag, Use.READ),
     _Option("headerColumns", "header_columns", _header_columns, Use.READ),
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
+    _Option("consumer", "consumer", _name, Use.STREAM),
     _Option("subject", "subject", _subject, Use.WRITE),
     _Option("maxPending", "max_pending", _count, Use.WRITE),
     _Option("publishMode", "publish_mode", _one_of("async", "atomic"), Use.WRITE),
@@ -385,7 +387,7 @@ _BY_NAME: Final = {option.name.lower(): option for option in _TABLE}
 #: Options that buckets replace, and those that need one.
 _NOT_OF_BUCKETS: Final = (
     *("stream", "subjects", "subject", "includeHeaders", "headerColumns", "controlHeaders"),
-    "objectStore",
+    *("objectStore", "consumer", "includeData"),
 )
 _OF_BUCKETS: Final = ("keys", "includeHistory")
 #: Options of a batch that say which messages; there are no such bounds for current keys and objects.
@@ -418,6 +420,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     _check_connection(parsed.connection)
     parsed = _with_bucket(parsed)
     _check_bounds(parsed)
+    if parsed.consumer is not None:
+        _check_consumer(parsed)
     return parsed
 
 
@@ -511,6 +515,25 @@ def _check_bounds(options: SourceOptions) -> None:
     start, end = options.starting_timestamp, options.ending_timestamp
     if isinstance(start, datetime) and isinstance(end, datetime) and start > end:
         raise UsageError(f"startingTimestamp {start.isoformat()} is after endingTimestamp {end.isoformat()}")
+
+
+#: Options that say what a consumer decides, or that a query with one has no use for.
+_NOT_WITH_CONSUMER: Final = {
+    "startingPosition": "the consumer knows what is to be delivered",
+    "startingTimestamp": "the consumer knows what is to be delivered",
+    "maxBytesPerTrigger": "a consumer is asked for messages: use maxMessagesPerTrigger",
+    "minMessagesPerTrigger": "a message that waits for others would be delivered again",
+    "includeData": "what is acknowledged should have been read",
+    "progressConsumer": "the consumer itself shows the lag",
+}
+
+
+def _check_consumer(options: SourceOptions) -> None:
+    for name, reason in _NOT_WITH_CONSUMER.items():
+        if name in options.given:
+            raise UsageError(f"options consumer and {name} exclude each other: {reason}", hint="Remove one")
+    if any(column.lower() == "num_delivered" for column, _ in options.header_columns):
+        raise UsageError("option headerColumns: num_delivered is a column of option consumer")
 
 
 def stream_matches(name: str, patterns: Sequence[str]) -> bool:

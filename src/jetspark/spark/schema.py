@@ -58,6 +58,8 @@ def read_schema(options: SourceOptions) -> StructType:
     fields = [field for field in READ_SCHEMA if options.include_headers or field.name != "headers"]
     if not options.include_data:
         fields[1] = StructField("size", types.LongType())
+    if options.consumer is not None:
+        fields.append(StructField("num_delivered", types.IntegerType()))
     return StructType([*fields, *(StructField(name, StringType()) for name, _ in options.header_columns)])
 
 

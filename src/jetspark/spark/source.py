@@ -6,8 +6,10 @@ imported where they are made.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -16,6 +18,7 @@ from jetspark.spark.options import SourceOptions, Use, parse_options
 from jetspark.spark.schema import check_schema, read_schema
 
 if TYPE_CHECKING:
+    from jetspark.spark.queue.stream import JetStreamQueueReader
     from jetspark.spark.read.batch import JetStreamReader
     from jetspark.spark.read.stream import JetStreamStreamReader
     from jetspark.spark.write.writer import JetStreamStreamWriter, JetStreamWriter
@@ -39,8 +42,8 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        """The columns of a read, which depend on the options `bucket`, `objectStore`, `includeHeaders`
-        and `headerColumns`.
+        """The columns of a read, which depend on the options `bucket`, `objectStore`, `consumer`,
+        `includeHeaders` and `headerColumns`.
         """
         self._require_stream()
         return read_schema(self._parsed)
@@ -50,10 +53,13 @@ class JetStreamDataSource(DataSource):
 
         return JetStreamReader(self._checked(schema, Use.BATCH))
 
-    def streamReader(self, schema: StructType) -> JetStreamStreamReader:
+    def streamReader(self, schema: StructType) -> JetStreamStreamReader | JetStreamQueueReader:
+        options = self._checked(schema, Use.STREAM)
+        if options.consumer is not None:
+            return _queue_reader(options)
         from jetspark.spark.read.stream import JetStreamStreamReader  # noqa: PLC0415
 
-        return JetStreamStreamReader(self._checked(schema, Use.STREAM))
+        return JetStreamStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
         from jetspark.spark.write.writer import JetStreamWriter  # noqa: PLC0415
@@ -84,3 +90,15 @@ class JetStreamDataSource(DataSource):
         self._parsed.check_read(use)
         check_schema(schema, self._parsed)
         return self._parsed
+
+
+def _queue_reader(options: SourceOptions) -> JetStreamQueueReader:
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise UsageError(
+            f"option consumer requires Spark 4.2 or later, not {pyspark.__version__}: "
+            "older versions do not tell a Python source which batch is committed",
+            hint="Upgrade Spark, or read the stream without the option",
+        )
+    from jetspark.spark.queue.stream import JetStreamQueueReader  # noqa: PLC0415
+
+    return JetStreamQueueReader(options)

@@ -7,8 +7,8 @@
 | `headers` | `map<string, string>` or `map<string, array<string>>` | may be null                            |
 | `msg_id`  | `string`                                              | default: built from the row's position |
 
-The other columns of a read (`stream`, `sequence`, `timestamp`) are ignored, so that a DataFrame can be
-written as it was read. Any further column is refused, because its values would be lost.
+The other columns of a read (`stream`, `sequence`, `timestamp`, `num_delivered`) are ignored, so that a
+DataFrame can be written as it was read. Any further column is refused, because its values would be lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLUMNS: Final[dict[str, tuple[DataType, ...]]] = {
     "headers": (MapType(_TEXT, _TEXT), MapType(_TEXT, ArrayType(_TEXT))),
     "msg_id": (_TEXT,),
 }
-_IGNORED: Final = ("stream", "sequence", "timestamp")
+_IGNORED: Final = ("stream", "sequence", "timestamp", "num_delivered")
 
 
 def check_columns(schema: StructType, *, subject: str | None) -> None:

@@ -1,0 +1,84 @@
+"""The reader of a query that is a worker of a consumer. One instance lives in the runner process on the
+driver; other instances read on the executors, and a partition is all they get.
+
+Spark asks for the end of a batch only when it has committed the one before: `start` is then done, and is
+acknowledged. That needs Spark 4.2, which passes `start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, process_connection
+from jetspark.spark.options import SourceOptions
+from jetspark.spark.queue.offsets import QueueOffset
+from jetspark.spark.queue.partition import partitions_of_batch, read_batch
+from jetspark.spark.queue.worker import QueueWorker
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["JetStreamQueueReader"]
+
+
+class JetStreamQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans and reads the batches of a worker."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        # Resolved once, so that it is the same in every call for the first batch.
+        self._initial: QueueOffset | None = None
+
+    # --- on the driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        if self._initial is None:
+            self._initial = self._connection.run(self._worker.begin())
+        return self._initial.to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The batch after `start`, which is committed; `start` if no message waits."""
+        return self._connection.run(self._worker.take(self._offset(start))).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """None of Spark's: the worker knows how much it may take."""
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Unknown: the server decides which of the waiting messages this query gets."""
+        return None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """End when as many messages were taken as wait now."""
+        self._worker.stop_after_backlog()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        batch = self._offset(end)
+        self._connection.run(self._worker.hold(batch))
+        return partitions_of_batch(batch, self._worker.subjects, self._options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch is processed. As a rule `latestOffset` has acknowledged it before."""
+        self._connection.run(self._worker.acknowledge(self._offset(end)))
+
+    # --- on the executors
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_batch(self._options, partition)
+
+    @cached_property
+    def _connection(self) -> ProcessConnection:
+        return process_connection(self._options.connection, retry_for=PLANNING_TIMEOUT)
+
+    @cached_property
+    def _worker(self) -> QueueWorker:
+        return QueueWorker(self._connection.js, self._options)
+
+    def _offset(self, json: dict[str, Any]) -> QueueOffset:
+        assert self._options.consumer is not None
+        return QueueOffset.from_json(json, self._options.consumer)
