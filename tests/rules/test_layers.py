@@ -62,7 +62,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("log", "options"),
         ("connections", "schema"),
         ("read", "write"),
-        ("queue",),
+        ("poison", "queue"),
         ("source",),
     ),
     "jetspark.logs": (

@@ -12,6 +12,7 @@ In reading order:
 | `read/`       | `spark.read` and `spark.readStream`                                              |
 | `queue/`      | `spark.readStream` with the option `consumer`: Spark as a worker                 |
 | `write/`      | `df.write` and `df.writeStream`                                                  |
+| `poison`      | `split_poison`: rows that do not parse, as dead letters                           |
 
 Spark runs each part in another Python process, and objects reach the next one only by pickle:
 
@@ -28,6 +29,26 @@ Spark runs each part in another Python process, and objects reach the next one o
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from jetspark.spark.source import JetStreamDataSource
 
-__all__ = ["JetStreamDataSource"]
+if TYPE_CHECKING:
+    from jetspark.spark.poison import split_poison
+    from jetspark.spark.queue.settle import nak_rows, term_rows
+
+__all__ = ["JetStreamDataSource", "nak_rows", "split_poison", "term_rows"]
+
+#: Imported when they are used: every Python process of Spark imports this package.
+_LATER: Final = {
+    "nak_rows": "jetspark.spark.queue.settle",
+    "split_poison": "jetspark.spark.poison",
+    "term_rows": "jetspark.spark.queue.settle",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -111,6 +111,7 @@ class SourceOptions:
     header_columns: tuple[tuple[str, str], ...] = ()
     progress_consumer: str | None = None
     consumer: str | None = None
+    allow_nak: bool = False
     subject: str | None = None
     max_pending: int = 4096
     publish_mode: str = "async"
@@ -374,6 +375,7 @@ _TABLE: Final = (
     _Option("headerColumns", "header_columns", _header_columns, Use.READ),
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
     _Option("consumer", "consumer", _name, Use.STREAM),
+    _Option("allowNak", "allow_nak", _flag, Use.STREAM),
     _Option("subject", "subject", _subject, Use.WRITE),
     _Option("maxPending", "max_pending", _count, Use.WRITE),
     _Option("publishMode", "publish_mode", _one_of("async", "atomic"), Use.WRITE),

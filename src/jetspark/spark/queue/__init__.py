@@ -11,9 +11,11 @@ In reading order:
 | `sequences` | both     | sets of sequences: as text, and as spans that are worth one read; pure          |
 | `offsets`   | driver   | the JSON offsets of the checkpoint: the messages of one batch; pure             |
 | `consumers` | driver   | the durable consumer on each stream: checked, or created                        |
+| `returns`   | driver   | requests of `foreachBatch` to return messages; no I/O                          |
 | `worker`    | driver   | pulls, keeps, recognizes and acknowledges messages; knows no Spark              |
 | `partition` | both     | a task: planned on the driver, read on an executor                              |
 | `stream`    | both     | the reader that Spark calls, thin around the worker                             |
+| `settle`    | driver   | `nak_rows` and `term_rows`, for `foreachBatch`                                  |
 
 Each file imports only files above it.
 """

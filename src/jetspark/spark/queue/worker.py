@@ -8,6 +8,10 @@ A batch goes through these states; the number of a batch is that of the offset w
 3. Spark has committed the batch: `acknowledge`. Spark says so when it asks for the next batch, which begins
    at the end of the last; and once more when it has written that one down.
 
+With the option `allowNak`, messages of a running batch can be returned to the consumer (`give_back`); they
+are then not acknowledged. Only this process knows which: after a restart, a committed batch is therefore
+not acknowledged by its offset, and what was not acknowledged before is delivered again.
+
 A message that is delivered again although it is held or was just acknowledged, because the driver was away
 for longer than `ack_wait` or an acknowledgement was lost, is acknowledged and not taken a second time.
 """
@@ -15,19 +19,26 @@ for longer than `ack_wait` or an acknowledgement was lost, is acknowledged and n
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
+from jetspark.core.message import Msg
+from jetspark.core.subscription import Subscription
 from jetspark.errors import DataLoss, Error
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.read.listing import concurrently
 from jetspark.jetstream.read.loss import DELETED, RECREATED
+from jetspark.jetstream.retry import retry
 from jetspark.spark.log import logger
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.queue.consumers import QueueConsumer, open_consumer
 from jetspark.spark.queue.offsets import Delivered, QueueOffset
+from jetspark.spark.queue.returns import Answer, read_return, return_subject
 from jetspark.spark.read.data_loss import report_loss
 from jetspark.spark.read.streams import find_streams
 
@@ -61,6 +72,8 @@ class QueueWorker:
         self._lost: set[str] = set()
         self._began = False
         self._keeper: asyncio.Task[None] | None = None
+        # Where requests to return messages arrive.
+        self._subscription: Subscription | None = None
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -88,7 +101,7 @@ class QueueWorker:
             return self._offered  # Spark has not written it down: it is still to be run.
         await self._look(committed)
         # A process that was just started does not know yet whether an earlier one has acknowledged it.
-        if not self._began:
+        if not self._began and not self._options.allow_nak:
             self._held.setdefault(committed.batch, committed)
         self._began = True
         if self._ends and self._left is None:
@@ -109,6 +122,7 @@ class QueueWorker:
         """Keep the messages of a batch from other workers while it runs."""
         if not self._consumers:
             await self._look(batch)
+        await self._listen()
         self._held.setdefault(batch.batch, batch)
         if self._keeper is None or self._keeper.done():
             self._keeper = asyncio.get_running_loop().create_task(self._keep())
@@ -132,8 +146,27 @@ class QueueWorker:
         if self._offered is not None and self._offered.batch <= committed.batch:
             self._offered = None
 
+    async def give_back(self, name: str, sequences: Sequence[int], kind: bytes) -> int:
+        """Return messages of a batch that is held with a nak of this kind; how many of them are in one."""
+        returned = 0
+        for number, batch in list(self._held.items()):
+            delivered, consumer = batch.streams.get(name), self._consumers.get(name)
+            if delivered is None or consumer is None or consumer.created != delivered.created:
+                continue
+            ours = [sequence for sequence in sequences if sequence in delivered.messages]
+            kept = dict(delivered.messages)
+            for sequence in ours:
+                del kept[sequence]
+            streams = {**batch.streams, name: dataclasses.replace(delivered, messages=kept)}
+            self._held[number] = dataclasses.replace(batch, streams=streams)
+            await consumer.give_back(ours, delivered.ack, kind)
+            returned += len(ours)
+        return returned
+
     async def close(self) -> None:
         """Keep nothing any more."""
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -207,6 +240,23 @@ class QueueWorker:
                         await consumer.keep(list(each.messages), each.ack)
                     except Error as error:
                         logger.warning("messages of %s may be delivered again: %s", name, error)
+
+    # --- returning
+
+    async def _listen(self) -> None:
+        if self._options.allow_nak and self._subscription is None:
+            connection = self._js.connection
+            self._subscription = await connection.subscribe(
+                return_subject(self._name), callback=self._on_return
+            )
+            await retry(connection.flush)
+
+    async def _on_return(self, message: Msg) -> None:
+        try:
+            if returned := await self.give_back(*read_return(message.data)):
+                await message.respond(msgspec.json.encode(Answer(returned)))
+        except Error as error:
+            logger.warning("messages were not returned: %s", error)
 
     # --- streams
 
