@@ -36,14 +36,19 @@ async def make_consumer(js: JetStream, **options: object) -> Consumer:
     return await stream.create_consumer(CONFIG)
 
 
-async def give_up(js: JetStream, consumer: Consumer, *payloads: bytes, reason: str = "") -> None:
-    """Publish messages and let them become dead letters: terminated with a reason, else not acknowledged."""
+async def give_up(
+    js: JetStream, consumer: Consumer, *payloads: bytes, reason: str = "", count: int = 1
+) -> None:
+    """Publish messages and let them become dead letters: terminated with a reason, else not acknowledged.
+
+    Without payloads, wait for those of `count` messages that are there.
+    """
     kinds = [MessageTerminated if reason else MaxDeliveries]
     async with js.advisories(kinds, stream="A", consumer="c") as events:
         for payload in payloads:
             await js.publish("a.x", payload)
         heard: list[Advisory] = []
-        while len(heard) < len(payloads):
+        while len(heard) < (len(payloads) or count):
             for message in await consumer.fetch(10, expires=0.05):
                 if reason:
                     message.term(reason)
@@ -367,3 +372,69 @@ async def test_letters_of_a_stream_that_is_not_there_are_refused(js: JetStream) 
     await js.create_advisory_stream()
     with pytest.raises(StreamNotFound):
         await read(js)
+
+
+# --- replayed and purged
+
+
+async def test_a_replay_points_at_its_origin_and_commands_nothing(js: JetStream) -> None:
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js, allow_rollup_hdrs=True, allow_msg_ttl=True)
+    headers = {"Mine": "1", "Nats-Rollup": "sub", "Nats-TTL": "1h"}
+    await js.publish("a.x", b"poison", headers=headers, msg_id="original")
+    await give_up(js, consumer)
+    async for letter in js.dead_letters("A", "c"):
+        ack = await js.replay_dead_letter(letter, to="a.y")
+        assert (await js.replay_dead_letter(letter, to="a.y")).duplicate
+    stored = await (await js.get_stream("A")).get_message(ack.sequence)
+    assert (ack.sequence, stored.subject, stored.data) == (2, "a.y", b"poison")
+    assert dict(stored.headers) == {
+        "Mine": "1",
+        "Jetspark-Replayed-From": "A#1",
+        "Nats-Msg-Id": "replay/A/c/1",
+    }
+
+
+async def test_a_replay_that_fails_again_is_not_replayed_unless_asked_for(js: JetStream) -> None:
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    await give_up(js, consumer, b"poison", reason="bad")
+    await js.replay_dead_letter((await read(js))[0])
+    await give_up(js, consumer, reason="still bad", count=1)
+    again = (await read(js))[1]
+    assert told(again) == (2, "terminated", "still bad", b"poison")
+    with pytest.raises(UsageError, match="A#2 is a replay of 'A#1', and failed again"):
+        await js.replay_dead_letter(again)
+    ack = await js.replay_dead_letter(again, again=True)
+    stored = await (await js.get_stream("A")).get_message(ack.sequence)
+    assert stored.headers["Jetspark-Replayed-From"] == "A#2"
+
+
+async def test_what_is_gone_cannot_be_replayed(js: JetStream) -> None:
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    await give_up(js, consumer, b"poison")
+    await (await js.get_stream("A")).delete_message(1)
+    with pytest.raises(UsageError, match="A#1 is no longer in its stream"):
+        await js.replay_dead_letter((await read(js))[0])
+
+
+async def test_a_purge_forgets_the_letters_of_one_consumer(js: JetStream) -> None:
+    await js.create_advisory_stream()
+    consumer = await make_consumer(js)
+    await give_up(js, consumer, b"one", b"two")
+    await give_up(js, consumer, b"three", reason="no use")
+    stream = await js.get_stream("A")
+    assert await js.purge_dead_letters("A", "other") == 0
+    assert len(await read(js)) == 3
+    assert await js.purge_dead_letters("A", "c") == 3
+    assert (await read(js), (await stream.info()).state.messages) == ([], 3)
+    await give_up(js, consumer, b"four")
+    assert await js.purge_dead_letters("A", "c", messages=True) == 1
+    assert (await read(js), (await stream.info()).state.messages) == ([], 3)
+
+
+async def test_without_captured_advisories_there_is_nothing_to_purge(js: JetStream) -> None:
+    await make_consumer(js)
+    with pytest.raises(UsageError, match="no stream captures"):
+        await js.purge_dead_letters("A", "c")

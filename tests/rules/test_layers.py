@@ -62,7 +62,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("log", "options"),
         ("connections", "schema"),
         ("read", "write"),
-        ("poison", "queue"),
+        ("dead_letters", "poison", "queue"),
         ("source",),
     ),
     "jetspark.logs": (

@@ -9,6 +9,7 @@ import inspect
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,8 +30,10 @@ from jetspark import (
     UsageError,
     blocking,
 )
+from jetspark.jetstream.dead_letters import DeadLetter
 from jetspark.jetstream.kv import config as kv_models
 from jetspark.jetstream.manage.consumers import OrderedKeywords
+from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model import consumer as consumer_models
 from jetspark.jetstream.model import requests as request_models
 from jetspark.jetstream.model import stream as stream_models
@@ -123,6 +126,16 @@ def valid(name: str, function: str) -> dict[str, object]:
         "max_messages": 1,
         "handler": print,
         "directory": "/dev/null/none",
+        "letter": DeadLetter(
+            stream=name,
+            consumer="c",
+            sequence=1,
+            deliveries=1,
+            kind="terminated",
+            message=StoredMessage(
+                stream=name, sequence=1, subject=f"{name}.x", data=b"", timestamp=datetime.now(UTC)
+            ),
+        ),
     }
 
 
@@ -134,7 +147,7 @@ def arguments(function: Any, parameter: Parameter, value: object, name: str) -> 
         if each.default is each.empty and each.kind is not each.VAR_KEYWORD and each.name != "self"
     }
     quick = {"expires": 0.1, "retry_for": 0.0}
-    if parameter.name == "subject" and value in ODD_TEXT:
+    if parameter.name in ("subject", "to") and value in ODD_TEXT:
         value = f"{name}.{value}"  # The stream stores it, so that nothing waits for a stream.
     if parameter.name == "directory" and value in ODD_TEXT:
         value = f"/dev/null/{value}"  # Nothing is written there.

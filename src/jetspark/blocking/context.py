@@ -137,3 +137,5 @@ class JetStream(Twin[aio.JetStream]):
     advisories = makes(aio.JetStream.advisories, Advisories)
     create_advisory_stream = calls(aio.JetStream.create_advisory_stream, Stream)
     dead_letters = iterates(aio.JetStream.dead_letters, ahead=0)
+    replay_dead_letter = calls(aio.JetStream.replay_dead_letter)
+    purge_dead_letters = calls(aio.JetStream.purge_dead_letters)

@@ -17,7 +17,7 @@ from jetspark.jetstream.api import API
 from jetspark.jetstream.backup import restore
 from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.counters import increment
-from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
+from jetspark.jetstream.dead_letters import DeadLetter, dead_letters, purge, replay
 from jetspark.jetstream.kv import buckets
 from jetspark.jetstream.kv.codecs import KeyCodec
 from jetspark.jetstream.kv.config import KeyValueConfig
@@ -581,3 +581,26 @@ class JetStream:
         `create_advisory_stream` makes it. Raises `ConsumerMismatch` if `durable` names another consumer.
         """
         return dead_letters(self._api, stream, consumer, since=since, follow=follow, durable=durable)
+
+    async def replay_dead_letter(
+        self, letter: DeadLetter, *, to: str | None = None, again: bool = False
+    ) -> PubAck:
+        """Publish a dead letter again, to its subject or to another one.
+
+        It has the data and the headers of the message, except those that command the server or were added
+        by it, and the header `Jetspark-Replayed-From` with the stream and sequence of the original, which
+        stays. A second replay within the duplicate window of the stream is dropped. A message that is a
+        replay itself is refused, so that no loop arises when it fails each time; `again` replays it
+        nevertheless.
+
+        Raises `UsageError` for such a message and for one that is gone, and what `publish` raises.
+        """
+        return await replay(self._api, letter, to=to, again=again)
+
+    async def purge_dead_letters(self, stream: str, consumer: str, *, messages: bool = False) -> int:
+        """Forget the dead letters of a consumer: delete the captured advisories, and return their number.
+
+        With `messages`, their messages are deleted as well, for all consumers of the stream. Dead letters
+        that arise meanwhile stay. Raises `UsageError` if no stream captures advisories.
+        """
+        return await purge(self._api, stream, consumer, messages=messages)

@@ -3,6 +3,8 @@
 A message that is given up stays in its stream, where other consumers may read it; an advisory says which
 consumer gave it up and why. Advisories that a stream captures are read from there, past and future, without
 loss. Other advisories arrive only while a client is subscribed to them.
+
+A dead letter is replayed by publishing its message again, and purged by deleting its advisory.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from jetspark.errors import (
     Error,
     MessageNotFound,
     RemoteProtocolError,
+    StreamNotFound,
     UsageError,
 )
 from jetspark.jetstream.advisories import Advisories, parse_or_report
@@ -32,19 +35,26 @@ from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.advisories import ADVISORIES, Advisory, MaxDeliveries, MessageTerminated
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig, DeliverPolicy
-from jetspark.jetstream.model.info import ConsumerInfo
-from jetspark.jetstream.model.requests import MsgGetRequest
+from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo
+from jetspark.jetstream.model.requests import MsgDeleteRequest, MsgGetRequest, PubAck, PurgeRequest
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
+from jetspark.jetstream.publish.headers import headers_to_copy
+from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.pull.buffer import PullBuffer
 from jetspark.jetstream.pull.iterate import Messages
 from jetspark.jetstream.pull.options import PullOptions
 from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.read import direct
+from jetspark.jetstream.read.listing import concurrently
 from jetspark.jetstream.retry import OUTAGE, retry
+from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_name
 
-__all__ = ["DeadLetter", "dead_letters"]
+__all__ = ["REPLAYED_FROM", "DeadLetter", "captures", "dead_letters", "joined_letters", "purge", "replay"]
+
+#: Header with the original stream and sequence of a replayed message.
+REPLAYED_FROM: Final = "Jetspark-Replayed-From"
 
 
 class _Event(NamedTuple):
@@ -108,10 +118,7 @@ async def dead_letters(
                 seen[letter.sequence, letter.kind] = None
                 if len(seen) > _REMEMBERED:
                     del seen[next(iter(seen))]
-                # An older one is about a deleted stream of the same name.
-                if letter.timestamp is None or letter.timestamp >= info.created:
-                    found = await retry(partial(_message, api, info.config, letter.sequence), retry_for)
-                    letter = msgspec.structs.replace(letter, message=found)
+                letter = await _with_message(api, info, letter, retry_for)
                 try:
                     yield letter
                 except BaseException:
@@ -125,24 +132,93 @@ async def dead_letters(
                     await retry(partial(message.ack_sync, api.timeout), api.timeout)
 
 
+async def captures(api: API, stream: str, consumer: str) -> dict[str, list[str]]:
+    """The streams that capture the advisories about a consumer, with subjects. Raises `UsageError`."""
+    subjects = _subjects(stream, consumer)
+    captured = await _captures(api, subjects)
+    if not captured:
+        raise _not_captured(subjects[0], stream, consumer)
+    return captured
+
+
+async def joined_letters(
+    api: API, stream: str, consumer: str, advisories: Iterable[bytes]
+) -> list[DeadLetter]:
+    """The dead letters of captured advisories, each with its message. Invalid advisories are reported."""
+    events = (parse_or_report(api.connection, data) for data in advisories)
+    letters = [letter for event in events if (letter := _letter(api, event, stream, consumer)) is not None]
+    try:
+        info = await retry(partial(streams.info, api, stream))
+    except StreamNotFound:
+        return letters
+    return await concurrently(lambda letter: _with_message(api, info, letter, OUTAGE), letters)
+
+
+async def replay(api: API, letter: DeadLetter, *, to: str | None = None, again: bool = False) -> PubAck:
+    """Publish a dead letter again. Documented for users on `JetStream.replay_dead_letter`."""
+    message, place = letter.message, f"{letter.stream}#{letter.sequence}"
+    if message is None:
+        raise UsageError(f"message {place} is no longer in its stream", hint="It cannot be replayed")
+    if REPLAYED_FROM in message.headers and not again:
+        raise UsageError(
+            f"message {place} is a replay of {message.headers[REPLAYED_FROM]!r:.100}, and failed again",
+            hint="Replay it with again=True when its cause is fixed",
+        )
+    headers = headers_to_copy(message.headers)
+    kept = {name: values for name, values in headers.items() if name.lower() != REPLAYED_FROM.lower()}
+    return await publish(
+        api,
+        to or message.subject,
+        message.data,
+        headers=Headers({**kept, REPLAYED_FROM: [place]}),
+        msg_id=f"replay/{letter.stream}/{letter.consumer}/{letter.sequence}",
+    )
+
+
+async def purge(api: API, stream: str, consumer: str, *, messages: bool = False) -> int:
+    """Forget dead letters. Documented for users on `JetStream.purge_dead_letters`."""
+    captured = await captures(api, stream, consumer)
+    ends = {name: (await streams.info(api, name)).state.last_seq + 1 for name in captured}
+    if messages:
+        async for letter in dead_letters(api, stream, consumer):
+            if letter.message is not None:
+                with suppress(MessageNotFound):  # It was deleted meanwhile.
+                    deletion = MsgDeleteRequest(seq=letter.sequence, no_erase=True)
+                    await streams.delete_message(api, stream, deletion)
+    purged = 0
+    for name, subjects in captured.items():
+        for subject in subjects:
+            request = PurgeRequest(subject=subject, sequence=ends[name])
+            purged += await streams.purge(api, name, request)
+    return purged
+
+
+def _subjects(stream: str, consumer: str) -> list[str]:
+    return [
+        subject
+        for each in ADVISORIES.values()
+        if each.event in _KINDS
+        for subject in each.subjects(check_name(stream, "stream"), check_name(consumer, "consumer"))
+    ]
+
+
+def _not_captured(subject: str, stream: str, consumer: str, also: str = "") -> UsageError:
+    return UsageError(
+        f"no stream captures {subject}, advisories about consumer {consumer} of stream {stream}",
+        hint=f"Create one with js.create_advisory_stream() for future messages{also}",
+    )
+
+
 async def _sources(
     api: API, stream: str, consumer: str, *, since: datetime | None, follow: bool, durable: str | None
 ) -> list[_Events]:
     """Where the advisories come from."""
-    subjects = [
-        subject
-        for each in ADVISORIES.values()
-        if each.event in _KINDS
-        for subject in each.subjects(stream, consumer)
-    ]
+    subjects = _subjects(stream, consumer)
     captured = await _captures(api, subjects)
     heard_only = sorted(set(subjects).difference(*captured.values()))
     if heard_only and (durable is not None or not (captured or follow)):
         also = "" if durable is not None else ", or use follow=True"
-        raise UsageError(
-            f"no stream captures {heard_only[0]}, advisories about consumer {consumer} of stream {stream}",
-            hint=f"Create one with js.create_advisory_stream() for future messages{also}",
-        )
+        raise _not_captured(heard_only[0], stream, consumer, also)
     if durable is not None:
         return [_resumed(api, await _position(api, *each, durable, since)) for each in captured.items()]
     if not follow:
@@ -282,6 +358,14 @@ def _letter(api: API, event: Advisory | None, stream: str, consumer: str) -> Dea
         reason=event.reason if isinstance(event, MessageTerminated) else None,
         timestamp=event.timestamp,
     )
+
+
+async def _with_message(api: API, info: StreamInfo, letter: DeadLetter, retry_for: float) -> DeadLetter:
+    """The letter and its message. One that is older than the stream is about another of the same name."""
+    if letter.timestamp is not None and letter.timestamp < info.created:
+        return letter
+    found = await retry(partial(_message, api, info.config, letter.sequence), retry_for)
+    return msgspec.structs.replace(letter, message=found)
 
 
 async def _message(api: API, config: StreamConfig, sequence: int) -> StoredMessage | None:

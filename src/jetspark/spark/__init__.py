@@ -11,6 +11,7 @@ In reading order:
 | `log`         | the logger, which writes to the stderr of Spark's processes                      |
 | `read/`       | `spark.read` and `spark.readStream`                                              |
 | `queue/`      | `spark.readStream` with the option `consumer`: Spark as a worker                 |
+| `dead_letters` | the option `deadLetters`: what a consumer gave up, as a table                    |
 | `write/`      | `df.write` and `df.writeStream`                                                  |
 | `poison`      | `split_poison`: rows that do not parse, as dead letters                           |
 

@@ -112,6 +112,8 @@ class SourceOptions:
     progress_consumer: str | None = None
     consumer: str | None = None
     allow_nak: bool = False
+    #: Stream and consumer.
+    dead_letters: tuple[str, str] | None = None
     subject: str | None = None
     max_pending: int = 4096
     publish_mode: str = "async"
@@ -288,6 +290,13 @@ def _name(text: str) -> str:
     return check_name(text.strip(), "consumer")
 
 
+def _stream_and_consumer(text: str) -> tuple[str, str]:
+    stream, slash, consumer = text.strip().partition("/")
+    if not slash:
+        raise ValueError("STREAM/CONSUMER")
+    return check_name(stream, "stream"), check_name(consumer, "consumer")
+
+
 def _subject(text: str) -> str:
     check_subject(text.strip())
     return text.strip()
@@ -376,6 +385,7 @@ _TABLE: Final = (
     _Option("progressConsumer", "progress_consumer", _name, Use.STREAM),
     _Option("consumer", "consumer", _name, Use.STREAM),
     _Option("allowNak", "allow_nak", _flag, Use.STREAM),
+    _Option("deadLetters", "dead_letters", _stream_and_consumer, Use.READ),
     _Option("subject", "subject", _subject, Use.WRITE),
     _Option("maxPending", "max_pending", _count, Use.WRITE),
     _Option("publishMode", "publish_mode", _one_of("async", "atomic"), Use.WRITE),
@@ -424,6 +434,8 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     _check_bounds(parsed)
     if parsed.consumer is not None:
         _check_consumer(parsed)
+    if parsed.dead_letters is not None:
+        _check_dead_letters(parsed)
     return parsed
 
 
@@ -536,6 +548,19 @@ def _check_consumer(options: SourceOptions) -> None:
             raise UsageError(f"options consumer and {name} exclude each other: {reason}", hint="Remove one")
     if any(column.lower() == "num_delivered" for column, _ in options.header_columns):
         raise UsageError("option headerColumns: num_delivered is a column of option consumer")
+
+
+#: Options that a table of dead letters has no use for: it reads advisories, and its columns are fixed.
+_NOT_WITH_DEAD_LETTERS: Final = (
+    *("stream", "subjects", "consumer", "allowNak", "progressConsumer"),
+    *("includeHeaders", "headerColumns"),
+)
+
+
+def _check_dead_letters(options: SourceOptions) -> None:
+    for name in _NOT_WITH_DEAD_LETTERS:
+        if name in options.given:
+            raise UsageError(f"options deadLetters and {name} exclude each other", hint="Remove one")
 
 
 def stream_matches(name: str, patterns: Sequence[str]) -> bool:

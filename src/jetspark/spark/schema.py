@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from jetspark.errors import UsageError
 from jetspark.spark.options import SourceOptions
 
-__all__ = ["BUCKET_SCHEMA", "OBJECT_SCHEMA", "READ_SCHEMA", "check_schema", "read_schema"]
+__all__ = ["BUCKET_SCHEMA", "LETTER_SCHEMA", "OBJECT_SCHEMA", "READ_SCHEMA", "check_schema", "read_schema"]
 
 READ_SCHEMA: Final = StructType(
     [
@@ -48,13 +48,33 @@ OBJECT_SCHEMA: Final = StructType(
         StructField("link_name", StringType()),
     ]
 )
+#: The columns of dead letters.
+LETTER_SCHEMA: Final = StructType(
+    [
+        StructField("stream", StringType()),
+        StructField("consumer", StringType()),
+        StructField("sequence", types.LongType()),
+        StructField("kind", StringType()),
+        StructField("reason", StringType()),
+        StructField("deliveries", types.IntegerType()),
+        StructField("given_up", types.TimestampType()),
+        StructField("gone", types.BooleanType()),
+        StructField("subject", StringType()),
+        StructField("data", types.BinaryType()),
+        StructField("headers", types.MapType(StringType(), types.ArrayType(StringType()))),
+        StructField("timestamp", types.TimestampType()),
+    ]
+)
 
 
 def read_schema(options: SourceOptions) -> StructType:
+    """The columns of a read with these options."""
     if options.object_store is not None:
         return OBJECT_SCHEMA
     if options.bucket is not None:
         return BUCKET_SCHEMA
+    if options.dead_letters is not None:
+        return LETTER_SCHEMA
     fields = [field for field in READ_SCHEMA if options.include_headers or field.name != "headers"]
     if not options.include_data:
         fields[1] = StructField("size", types.LongType())

@@ -42,21 +42,28 @@ class JetStreamDataSource(DataSource):
         return "jetstream"
 
     def schema(self) -> StructType:
-        """The columns of a read, which depend on the options `bucket`, `objectStore`, `consumer`,
-        `includeHeaders` and `headerColumns`.
-        """
+        """The columns of a read: of messages, dead letters, keys or objects, depending on the options."""
         self._require_stream()
         return read_schema(self._parsed)
 
     def reader(self, schema: StructType) -> JetStreamReader:
+        options = self._checked(schema, Use.BATCH)
+        if options.dead_letters is not None:
+            from jetspark.spark.dead_letters import DeadLetterReader  # noqa: PLC0415
+
+            return DeadLetterReader(options)
         from jetspark.spark.read.batch import JetStreamReader  # noqa: PLC0415
 
-        return JetStreamReader(self._checked(schema, Use.BATCH))
+        return JetStreamReader(options)
 
     def streamReader(self, schema: StructType) -> JetStreamStreamReader | JetStreamQueueReader:
         options = self._checked(schema, Use.STREAM)
         if options.consumer is not None:
             return _queue_reader(options)
+        if options.dead_letters is not None:
+            from jetspark.spark.dead_letters import DeadLetterStreamReader  # noqa: PLC0415
+
+            return DeadLetterStreamReader(options)
         from jetspark.spark.read.stream import JetStreamStreamReader  # noqa: PLC0415
 
         return JetStreamStreamReader(options)
@@ -77,7 +84,7 @@ class JetStreamDataSource(DataSource):
         return JetStreamStreamWriter(self._parsed, schema)
 
     def _require_stream(self) -> None:
-        if not self._parsed.stream and self._parsed.object_store is None:
+        if not (self._parsed.stream or self._parsed.object_store or self._parsed.dead_letters):
             raise UsageError(
                 "missing option stream",
                 hint='Name the streams to read: .option("stream", "ORDERS"), or "A,B", or "ORDERS-*"; '

@@ -209,6 +209,31 @@ class TestDeadLetters:
         assert (replayed["from"], replayed["sequence"], replayed["subject"]) == (1, 4, "workq.again")
         assert "no message found" in cli.fails("stream", "get", "WQ", 1, code=4)
 
+    def test_a_replay_that_failed_again_is_left_out_unless_asked_for(self, cli: Cli) -> None:
+        cli("dead-letters", "replay", "WQ", "WORK", 1)
+        cli("consumer", "next", "WQ", "WORK", "--nak")
+
+        def told() -> bool:
+            cli("consumer", "next", "WQ", "WORK", "--wait", "100ms")
+            return len(cli.json("dead-letters", "ls", "WQ", "WORK")) == 3
+
+        wait_until(told, "the third dead letter")
+        command = ("dead-letters", "replay", "WQ", "WORK", "--all", "--force", "--json")
+        result = cli(*command).json
+        assert [record["from"] for record in result["replayed"]] == [1]
+        assert (result["gone"], result["failed_again"]) == (1, 1)
+        assert "replayed before; --again replays them" in cli(*command[:-1]).err
+        result = cli(*command, "--again").json
+        assert [record["from"] for record in result["replayed"]] == [1, 4]
+
+    def test_purge_forgets_them(self, cli: Cli) -> None:
+        assert "Add --force" in cli.fails("dead-letters", "purge", "WQ", "WORK", code=2)
+        result = cli("dead-letters", "purge", "WQ", "WORK", "--messages", "--force")
+        assert result.out == "2 dead letters of WQ > WORK are forgotten\n"
+        assert cli.json("dead-letters", "ls", "WQ", "WORK") == []
+        assert "no message found" in cli.fails("stream", "get", "WQ", 1, code=4)
+        assert cli.json("dead-letters", "purge", "WQ", "WORK", "--force") == {"purged": 0}
+
     def test_replay_wants_to_know_which(self, cli: Cli) -> None:
         assert "give either sequences or --all" in cli.fails("dead-letters", "replay", "WQ", "WORK", code=2)
         assert "has no dead letter 2, 9" in cli.fails("dead-letters", "replay", "WQ", "WORK", 9, 2, 1, code=4)
@@ -242,3 +267,11 @@ def test_without_a_stream_of_advisories_the_way_out_is_a_command(
     cli("consumer", "add", "WQ", "WORK")
     line = cli.fails("dead-letters", "ls", "WQ", "WORK", code=2)
     assert "`jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`" in line
+    assert (
+        cli("dead-letters", "capture", "--max-age", "1d").out
+        == "Stream ADVISORIES stores advisories for 1d\n"
+    )
+    assert cli.json("dead-letters", "ls", "WQ", "WORK") == []
+    assert cli.json("dead-letters", "capture", "--max-age", "1d")["config"]["subjects"] == [
+        "$JS.EVENT.ADVISORY.>"
+    ]

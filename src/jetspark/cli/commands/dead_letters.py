@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import Force, moment_option, option
-from jetspark.cli.args.units import show_bytes, show_count, show_time
+from jetspark.cli.args.parameters import Force, duration_option, moment_option, option
+from jetspark.cli.args.units import show_bytes, show_count, show_duration, show_time
 from jetspark.cli.command import Run, command, group
 from jetspark.cli.complete import ConsumerName, StreamName
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.messages import show_stored
 from jetspark.errors import MessageNotFound
-from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.dead_letters import DeadLetter
+from jetspark.jetstream.context import WEEK, JetStream
+from jetspark.jetstream.dead_letters import REPLAYED_FROM, DeadLetter
 from jetspark.jetstream.publish.headers import headers_to_copy, is_control_header
-from jetspark.wire.headers import Headers
 
 app = group(
-    "Messages that a consumer gave up. A stream must store the advisories: "
-    "jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d"
+    "Messages that a consumer gave up. A stream must store the advisories: jetspark dead-letters capture"
 )
 
-#: Header with the original stream and sequence of a replayed message.
-REPLAYED_FROM: Final = "Jetspark-Replayed-From"
+
+@command(
+    app,
+    "capture",
+    examples="""
+    jetspark dead-letters capture
+    jetspark dead-letters capture --max-age 30d --replicas 3
+    """,
+)
+async def capture(
+    run: Run,
+    *,
+    name: Annotated[
+        str, option("--name", metavar="STREAM", help="Name of the stream (ADVISORIES).")
+    ] = "ADVISORIES",
+    max_age: Annotated[
+        float, duration_option("--max-age", help="Keep advisories for this long (7d).")
+    ] = WEEK,
+    replicas: Annotated[
+        int | None, option("--replicas", metavar="NUMBER", min=1, max=5, help="Number of replicas, 1 to 5.")
+    ] = None,
+) -> None:
+    """Create the stream that stores the advisories about dead letters, from now on."""
+    async with run.jetstream() as js:
+        stream = await js.create_advisory_stream(name, max_age=max_age, num_replicas=replicas)
+    if run.out.json:
+        run.out.value(to_json(stream.cached_info))
+    else:
+        run.out.text(f"Stream {name} stores advisories for {show_duration(max_age)}")
 
 
 @command(
@@ -147,13 +172,16 @@ async def replay(
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the original once the new message is stored.")
     ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Replay messages that are replays themselves, too.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Publish dead letters again.
 
     The data and the headers are kept, except the headers of NATS itself. A second replay within the
-    duplicate window of the stream is dropped. Every consumer of the stream gets the new message; --to sends
-    it elsewhere.
+    duplicate window of the stream is dropped. A message that was replayed before and failed again is left
+    out, unless --again is set. Every consumer of the stream gets the new message; --to sends it elsewhere.
     """
     if bool(sequences) == every:
         raise Failure("give either sequences or --all", code=Exit.USAGE)
@@ -163,6 +191,10 @@ async def replay(
             raise _not_found(stream, consumer, missing)
         chosen = [letters[sequence] for sequence in sorted(set(sequences or letters))]
         present = [letter for letter in chosen if letter.message is not None]
+        gone = len(chosen) - len(present)
+        if not again:
+            present = [letter for letter in present if not _is_replay(letter)]
+        failed_again = len(chosen) - len(present) - gone
         if present and (every or delete):
             deleted = " and delete the originals" if delete else ""
             run.out.confirm(f"Publish {show_count(len(present))} messages again{deleted}?", force=force)
@@ -171,17 +203,22 @@ async def replay(
             for letter in present:
                 records.append(await _replay(run, js, letter, to, delete))
                 progress.advance(1)
-    gone = len(chosen) - len(present)
     if run.out.json:
-        run.out.value({"replayed": records, "gone": gone})
+        run.out.value({"replayed": records, "gone": gone, "failed_again": failed_again})
         return
     for record in records:
-        again = " (already stored)" if record["duplicate"] else ""
-        run.out.text(f"{stream}#{record['from']} -> {record['stream']}#{record['sequence']}{again}")
+        stored = " (already stored)" if record["duplicate"] else ""
+        run.out.text(f"{stream}#{record['from']} -> {record['stream']}#{record['sequence']}{stored}")
     if gone:
         run.out.warn(f"{show_count(gone)} messages were deleted from stream {stream}")
+    if failed_again:
+        run.out.warn(f"{show_count(failed_again)} messages were replayed before; --again replays them")
     if not chosen:
         run.out.note("No dead letters")
+
+
+def _is_replay(letter: DeadLetter) -> bool:
+    return letter.message is not None and REPLAYED_FROM in letter.message.headers
 
 
 async def _replay(
@@ -193,13 +230,7 @@ async def _replay(
     if lost := [name for name in message.headers if name not in headers and not is_control_header(name)]:
         names = ", ".join(name or "a malformed block" for name in lost)
         run.out.warn(f"{message.stream}#{message.sequence} has headers that cannot be sent: {names}")
-    headers[REPLAYED_FROM] = [f"{message.stream}#{message.sequence}"]
-    ack = await js.publish(
-        to or message.subject,
-        message.data,
-        headers=Headers(headers),
-        msg_id=f"replay/{letter.stream}/{letter.consumer}/{letter.sequence}",
-    )
+    ack = await js.replay_dead_letter(letter, to=to, again=True)
     if delete:
         try:
             await (await js.get_stream(letter.stream)).delete_message(letter.sequence)
@@ -213,6 +244,36 @@ async def _replay(
         "duplicate": ack.duplicate,
         "deleted": delete,
     }
+
+
+@command(
+    app,
+    "purge",
+    examples="""
+    jetspark dead-letters purge WQ WORK
+    jetspark dead-letters purge WQ WORK --messages --force
+    """,
+)
+async def purge(
+    run: Run,
+    stream: StreamName,
+    consumer: ConsumerName,
+    *,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Delete the messages from their stream, too.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Forget the dead letters of a consumer: delete the stored advisories about them."""
+    async with run.jetstream() as js:
+        await js.get_stream(stream)
+        also = f" and delete their messages from {stream}" if messages else ""
+        run.out.confirm(f"Forget the dead letters of {stream} > {consumer}{also}?", force=force)
+        count = await js.purge_dead_letters(stream, consumer, messages=messages)
+    if run.out.json:
+        run.out.value({"purged": count})
+    else:
+        run.out.text(f"{show_count(count)} dead letters of {stream} > {consumer} are forgotten")
 
 
 def _not_found(stream: str, consumer: str, sequences: list[int]) -> Failure:
