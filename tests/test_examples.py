@@ -35,6 +35,7 @@ LAST_LINES = {
     "spark_stream_to_stream": "3600 bills for 3600 orders",
     "spark_table_scan": "26 orders from the US since sequence 900",
     "spark_to_parquet": "6000 rows, 6000 different sequences",
+    "spark_worker": "500 by the plain worker, 2500 by Spark, 0 left in the queue",
     "spark_windowed_counts": "logs.web2: 1000 lines in windows that are done",
     "work_queue": "left in the queue: 0",
 }
