@@ -22,12 +22,13 @@ def everything() -> list[Measurement]:
         pipeline,
         pipeline_batch,
         pipeline_formats,
+        queue,
         spark_read,
         spark_write,
         streams,
     )
 
-    listed += [spark_read.READ, streams.STREAMS, spark_write.WRITE, ship.SHIP]
+    listed += [spark_read.READ, queue.QUEUE, streams.STREAMS, spark_write.WRITE, ship.SHIP]
     listed += [pipeline.PIPELINE, pipeline.STEPS, pipeline_formats.FORMATS]
     listed += [pipeline_batch.BATCH, pipeline_batch.START]
     return [*listed, recovery.RECOVERY, recovery.STEPDOWN]

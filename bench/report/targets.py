@@ -202,6 +202,11 @@ TARGETS: Final = (
         profile=_parquet_profile,
     ),
     Target(
+        "Spark as a worker of a consumer, of Spark by offsets",
+        ">= 40 %",
+        lambda r: [_share(r, "queue", "consumer, work queue", "offsets, work queue", 40)],
+    ),
+    Target(
         "1,000 streams, 3 messages each, `count()`",
         "<= 4 s",
         lambda r: [_median(r, "streams", "count(), 1,000 streams", "seconds", text="{:.1f} s", limit=4)],
