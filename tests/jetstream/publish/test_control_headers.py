@@ -114,6 +114,62 @@ async def test_what_the_server_adds_is_not_copied(nc: Connection, js: JetStream)
     assert pulled.name == "p"
 
 
+async def test_the_marker_of_an_expired_subject_is_copied_without_its_reason(js: JetStream) -> None:
+    limits = {"max_age": 0.5, "duplicate_window": 0.5, "subject_delete_marker_ttl": 60.0}
+    stream = await js.create_stream(memory("A", "a.>", allow_msg_ttl=True, **limits))
+    await js.publish("a.b", b"short")
+    async with asyncio.timeout(30):
+        while (await stream.info()).state.last_seq == 1:
+            await asyncio.sleep(0.05)
+    marker = await stream.get_last_message("a.b")
+    assert set(marker.headers) == {"Nats-Marker-Reason", "Nats-Rollup", "Nats-TTL"}
+    assert headers_to_copy(marker.headers) == {}
+
+
+async def test_the_sources_of_a_counter_are_not_copied(nc: Connection, js: JetStream) -> None:
+    await js.create_stream(memory("A", "a.>", allow_msg_counter=True))
+    source = StreamSource(name="A")
+    total = await js.create_stream(
+        StreamConfig(name="T", sources=[source], storage="memory", allow_msg_counter=True)
+    )
+    await nc.request("a.b", headers={"Nats-Incr": "5"}, timeout=10)
+    async with asyncio.timeout(30):
+        while not (await total.info()).state.messages:
+            await asyncio.sleep(0.02)
+    added = await total.get_last_message("a.b")
+    assert {"Nats-Counter-Sources", "Nats-Incr", "Nats-Stream-Source"} <= set(added.headers)
+    assert headers_to_copy(added.headers) == {}
+
+
+async def test_the_pin_of_a_delivery_is_not_copied(js: JetStream) -> None:
+    stream = await js.create_stream(memory("A", "a.>"))
+    config = ConsumerConfig(name="p", priority_groups=["g"], priority_policy="pinned_client")
+    consumer = await stream.create_consumer(config)
+    await js.publish("a.b", b"1", headers={"Mine": "1"})
+    [message] = await consumer.fetch(1, expires=10, group="g")
+    assert set(message.headers) == {"Nats-Pin-Id", "Mine"}
+    assert headers_to_copy(message.headers) == {"Mine": ["1"]}
+
+
+async def test_the_end_of_a_batch_is_not_copied(nc: Connection, js: JetStream) -> None:
+    await js.create_stream(memory("A", "a.>", allow_direct=True))
+    await js.publish("a.b", b"1")
+    inbox = nc.new_inbox()
+    async with await nc.subscribe(inbox) as answers:
+        nc.publish("$JS.API.DIRECT.GET.A", b'{"multi_last":["a.>"]}', reply=inbox)
+        while (status := await answers.next(10)).headers.status is None:
+            pass
+    assert "Nats-UpTo-Sequence" in status.headers
+    assert headers_to_copy(status.headers) == {}
+
+
+async def test_a_required_level_of_the_api_is_obeyed_and_not_copied(nc: Connection) -> None:
+    headers = {"Nats-Required-Api-Level": "9999"}
+    answer = await nc.request("$JS.API.INFO", headers=headers, timeout=10)
+    assert b'"code":412' in answer.data
+    assert headers_to_copy(Headers(headers)) == {}
+
+
 @pytest.mark.parametrize(
     "name",
     ["Mine", "nats-ttl", "NATS-ROLLUP", "Nats-Message", "X-Nats-TTL", "Nats-TTL-Mine", "traceparent", "Nats"],
