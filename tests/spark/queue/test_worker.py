@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jetspark import StreamConfig
+from jetspark import StreamConfig, connect
 from jetspark.errors import APIError, ConsumerDeleted, DataLoss, StreamNotFound, UsageError
 from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.read.ranges import StreamRange, read_range
+from jetspark.server import Server, User
+from jetspark.spark.options import parse_options
 from jetspark.spark.queue import worker as module
+from jetspark.spark.queue.worker import QueueWorker
 from tests.spark.queue.support import (
     LONG,
     Workers,
@@ -289,3 +294,30 @@ async def test_only_so_many_committed_messages_are_remembered(
         offset = await worker.take(offset)
     assert sum(map(len, worker._done)) <= 5
     assert dataclasses.replace(offset, batch=4) == offset
+
+
+async def test_the_permissions_of_the_guide_are_enough() -> None:
+    allowed = ["$JS.API.STREAM.INFO.JOBS", "$JS.API.STREAM.MSG.GET.JOBS", "$JS.API.DIRECT.GET.JOBS"]
+    allowed += ["$JS.API.CONSUMER.INFO.JOBS.worker", "$JS.API.CONSUMER.MSG.NEXT.JOBS.worker"]
+    allowed += ["$JS.ACK.JOBS.worker.>"]
+    guide = (Path(__file__).parents[3] / "docs/spark.md").read_text()
+    assert all(f"`{subject.replace('JOBS', 'ORDERS')}`" in guide for subject in allowed)
+    spark = User(user="spark", password="s", publish_allow=allowed, subscribe_allow=["_INBOX.>"])
+    with Server(users=[User(user="admin", password="a"), spark]) as server:
+        async with await connect(server.url, user="admin", password="a") as admin:
+            await admin.jetstream().create_stream(
+                StreamConfig(name="JOBS", subjects=["JOBS.>"], retention="workqueue", allow_direct=True)
+            )
+            await durable(admin.jetstream(), "JOBS")
+            await publish(admin.jetstream(), "JOBS", 40)
+        async with await connect(server.url, user="spark", password="s") as nc:
+            js = JetStream(nc)
+            worker = QueueWorker(js, parse_options({"stream": "JOBS", "consumer": "worker"}))
+            batch = await worker.take(await worker.begin())
+            created = batch.streams["JOBS"].created
+            wanted = StreamRange(stream="JOBS", created=created, first_seq=1, next_seq=41)
+            assert sum([len(chunk) async for chunk in read_range(js.api, wanted)]) == 40
+            await worker.take(batch)
+            assert (await pending(js, "JOBS"), await stored(js, "JOBS")) == ((0, 0), 0)
+            assert nc.last_error is None
+            await worker.close()
