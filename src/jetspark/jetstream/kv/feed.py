@@ -25,7 +25,7 @@ from jetspark.jetstream.read.ranges import stream_info
 from jetspark.jetstream.retry import retry
 from jetspark.wire import MsgFrame
 
-__all__ = ["Delivered", "Feed", "bucket_info", "not_found"]
+__all__ = ["Feed", "FeedMessage", "bucket_info", "not_found"]
 
 #: Most bytes that are requested or buffered. A larger message gets room for itself.
 _MAX_BYTES: Final = 8 * 1024 * 1024
@@ -36,7 +36,7 @@ _START_WITHIN: Final = 15.0
 _SILENCE: Final = 1.0
 
 
-class Delivered(NamedTuple):
+class FeedMessage(NamedTuple):
     """A message of a feed."""
 
     frame: MsgFrame
@@ -75,7 +75,7 @@ class Feed:
         # Another consumer took its place meanwhile.
         self._interrupted = False
         # Messages that arrived together with the last one of the current ones.
-        self._held: list[Delivered] = []
+        self._held: list[FeedMessage] = []
         #: Whether everything that was stored when it began has been returned.
         self.caught_up = policy is DeliverPolicy.NEW
         #: Whether nothing arrives any more.
@@ -85,7 +85,7 @@ class Feed:
         """Create the first consumer. Raises what that raises, `BucketNotFound` if there is no stream."""
         await retry(self._open, _START_WITHIN)
 
-    async def take(self, timeout: float | None = None) -> list[Delivered]:
+    async def take(self, timeout: float | None = None) -> list[FeedMessage]:
         """The messages that have arrived, at least one.
 
         None of them after `timeout` seconds, when it has ended, and when it has just caught up. Messages from
@@ -184,14 +184,14 @@ class Feed:
 
     # --- the messages
 
-    async def _follow(self, timeout: float | None) -> list[Delivered]:
+    async def _follow(self, timeout: float | None) -> list[FeedMessage]:
         """The next new messages."""
         found = _delivered(await self._reading.take(timeout))
         if found:
             self._last = found[-1].metadata.sequence.stream
         return found
 
-    async def _catch_up(self, timeout: float | None) -> list[Delivered]:
+    async def _catch_up(self, timeout: float | None) -> list[FeedMessage]:
         """The next of the current messages; perhaps none."""
         if self._interrupted:
             await self._reading.stop()
@@ -203,7 +203,7 @@ class Feed:
             if not self._name:
                 await self._begin_here()
             self.caught_up = True
-        found: list[Delivered] = []
+        found: list[FeedMessage] = []
         for place, frame in enumerate(frames):
             metadata = parse_metadata(frame.reply)
             if not self._name:
@@ -215,7 +215,7 @@ class Feed:
             self._deliveries = metadata.sequence.consumer
             if metadata.sequence.stream > self._last:
                 self._last = metadata.sequence.stream
-                found.append(Delivered(frame, metadata))
+                found.append(FeedMessage(frame, metadata))
             if self._left <= 0 or not metadata.num_pending:
                 self._held = _delivered(frames[place + 1 :])
                 if self._held:
@@ -238,8 +238,8 @@ class Feed:
         return not info.num_pending and info.delivered.consumer_seq == arrived
 
 
-def _delivered(frames: list[MsgFrame]) -> list[Delivered]:
-    return [Delivered(frame, parse_metadata(frame.reply)) for frame in frames]
+def _delivered(frames: list[MsgFrame]) -> list[FeedMessage]:
+    return [FeedMessage(frame, parse_metadata(frame.reply)) for frame in frames]
 
 
 async def bucket_info(api: API, stream: str, *, reaching: int = 1) -> StreamInfo:

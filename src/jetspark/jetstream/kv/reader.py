@@ -22,7 +22,7 @@ from jetspark.jetstream.kv.entry import (
     operation_in,
     operation_of,
 )
-from jetspark.jetstream.kv.feed import Delivered, Feed, bucket_info, not_found
+from jetspark.jetstream.kv.feed import Feed, FeedMessage, bucket_info, not_found
 from jetspark.jetstream.kv.keyspace import KeySpace
 from jetspark.jetstream.kv.names import key_prefix
 from jetspark.jetstream.kv.status import KeyValueStatus
@@ -215,7 +215,7 @@ class KeyValueReader:
             on_error=on_error,
         )
 
-    async def _messages(self, feed: Feed) -> AsyncGenerator[Delivered, None]:
+    async def _messages(self, feed: Feed) -> AsyncGenerator[FeedMessage, None]:
         """What a feed returns until it has caught up."""
         await feed.start()
         try:
@@ -238,7 +238,7 @@ class KeyValueReader:
             await bucket_info(self._api, self.stream_name)
         return await direct.get(self._api, self._config, request)
 
-    def _read(self, delivered: Delivered) -> KeyValueEntry:
+    def _read(self, delivered: FeedMessage) -> KeyValueEntry:
         frame, metadata = delivered
         operation, ttl = operation_of(frame.header)
         return KeyValueEntry(
@@ -252,7 +252,7 @@ class KeyValueReader:
             ttl=ttl,
         )
 
-    def _read_value(self, delivered: Delivered) -> KeyValueEntry | None:
+    def _read_value(self, delivered: FeedMessage) -> KeyValueEntry | None:
         entry = self._read(delivered)
         return None if entry.deleted else entry
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Generic, Self, TypeVar
 
 from jetspark.jetstream.kv.entry import KeyValueEntry
-from jetspark.jetstream.kv.feed import Delivered, Feed
+from jetspark.jetstream.kv.feed import Feed, FeedMessage
 
 __all__ = ["Changes", "KeyValueWatch"]
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Changes(Generic[T]):
     """What a feed returns, as entries of the type `T`; messages that `read` turns into None are left out."""
 
-    def __init__(self, feed: Feed, read: Callable[[Delivered], T | None]) -> None:
+    def __init__(self, feed: Feed, read: Callable[[FeedMessage], T | None]) -> None:
         self._feed = feed
         self._read = read
         self._ready: deque[T] = deque()

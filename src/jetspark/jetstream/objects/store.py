@@ -23,7 +23,7 @@ from jetspark.errors import (
 )
 from jetspark.jetstream.api import API
 from jetspark.jetstream.kv.entry import ROLLUP
-from jetspark.jetstream.kv.feed import Delivered, Feed, not_found
+from jetspark.jetstream.kv.feed import Feed, FeedMessage, not_found
 from jetspark.jetstream.kv.names import check_bucket
 from jetspark.jetstream.kv.watch import Changes
 from jetspark.jetstream.manage import streams
@@ -294,7 +294,7 @@ class ObjectStore:
             policy = DeliverPolicy.ALL
         feed = Feed(self._api, self.stream_name, [f"$O.{self.bucket}.M.>"], policy, on_error=on_error)
 
-        def read(delivered: Delivered) -> ObjectInfo | None:
+        def read(delivered: FeedMessage) -> ObjectInfo | None:
             try:
                 info = stored_info(delivered.frame.data, delivered.metadata.timestamp)
             except RemoteProtocolError as error:
