@@ -267,11 +267,8 @@ def test_without_a_stream_of_advisories_the_way_out_is_a_command(
     cli("consumer", "add", "WQ", "WORK")
     line = cli.fails("dead-letters", "ls", "WQ", "WORK", code=2)
     assert "`jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`" in line
-    assert (
-        cli("dead-letters", "capture", "--max-age", "1d").out
-        == "Stream ADVISORIES stores advisories for 1d\n"
-    )
+    assert cli("dead-letters", "capture").out == "Stream ADVISORIES stores advisories for 7d\n"
     assert cli.json("dead-letters", "ls", "WQ", "WORK") == []
-    assert cli.json("dead-letters", "capture", "--max-age", "1d")["config"]["subjects"] == [
+    assert cli.json("dead-letters", "capture", "--max-age", "7d")["config"]["subjects"] == [
         "$JS.EVENT.ADVISORY.>"
     ]

@@ -39,19 +39,20 @@ async def capture(
         str, option("--name", metavar="STREAM", help="Name of the stream (ADVISORIES).")
     ] = "ADVISORIES",
     max_age: Annotated[
-        float, duration_option("--max-age", help="Keep advisories for this long (7d).")
-    ] = WEEK,
+        float | None, duration_option("--max-age", help="Keep advisories for this long (7d).")
+    ] = None,
     replicas: Annotated[
         int | None, option("--replicas", metavar="NUMBER", min=1, max=5, help="Number of replicas, 1 to 5.")
     ] = None,
 ) -> None:
     """Create the stream that stores the advisories about dead letters, from now on."""
+    kept = WEEK if max_age is None else max_age
     async with run.jetstream() as js:
-        stream = await js.create_advisory_stream(name, max_age=max_age, num_replicas=replicas)
+        stream = await js.create_advisory_stream(name, max_age=kept, num_replicas=replicas)
     if run.out.json:
         run.out.value(to_json(stream.cached_info))
     else:
-        run.out.text(f"Stream {name} stores advisories for {show_duration(max_age)}")
+        run.out.text(f"Stream {name} stores advisories for {show_duration(kept)}")
 
 
 @command(
