@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jetspark.errors import RemoteProtocolError
 from jetspark.jetstream.context import JetStream
 from jetspark.spark.queue.returns import read_answer, read_return, return_subject, show_return
+from tests.fuzz.mutate import mutate
 from tests.spark.queue.support import Workers, as_stored, make, messages, pending, stored
 
 
@@ -60,6 +66,18 @@ async def test_a_restarted_driver_does_not_acknowledge_what_may_have_been_return
 def test_any_client_may_send_nonsense(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         read_return(data)
+
+
+@given(st.integers(0, 2**32))
+def test_mutated_requests_are_read_or_refused(seed: int) -> None:
+    random = Random(seed)
+    with suppress(RemoteProtocolError):
+        stream, sequences, body = read_return(mutate(random, show_return("A", [1, 2, 5], 2.0)))
+        assert isinstance(stream, str)
+        assert sequences == sorted(set(sequences))
+        assert body.startswith(b"-NAK")
+    with suppress(RemoteProtocolError):
+        read_answer(mutate(random, msgspec.json.encode({"returned": 3})))
 
 
 def test_a_request_survives_its_text() -> None:
