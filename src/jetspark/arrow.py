@@ -23,8 +23,14 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from jetspark.errors import MissingExtra
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ModuleNotFoundError as _error:
+    _hint = "Install it with `pip install 'jetspark[spark]'`"
+    raise MissingExtra("jetspark.arrow needs pyarrow", hint=_hint) from _error
 
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.message.stored import not_direct_get, parse_direct_get

@@ -24,6 +24,7 @@ Error                              everything below; `hint` says what the user c
 ├── SubscriptionClosed             the subscription was unsubscribed or its connection closed
 ├── ServerStartError               nats-server did not start; the message holds its log
 ├── ServerNotFound                 no nats-server executable
+├── MissingExtra (ImportError)     an optional dependency is not installed
 └── JetStreamError                 everything below is about JetStream
     ├── APIError                   the server refused; carries `code`, `err_code`, `description`
     │   ├── StreamNotFound         there is no such stream
@@ -115,6 +116,7 @@ __all__ = [
     "MessageGap",
     "MessageNotFound",
     "MissedHeartbeat",
+    "MissingExtra",
     "NoMatchingStream",
     "NoResponders",
     "NoServersError",
@@ -271,6 +273,10 @@ class ServerStartError(Error):
 
 class ServerNotFound(Error):
     """There is no nats-server executable to run."""
+
+
+class MissingExtra(Error, ModuleNotFoundError):
+    """An optional dependency is not installed; the hint names the extra."""
 
 
 class JetStreamError(Error):

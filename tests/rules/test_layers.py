@@ -72,7 +72,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("demo",),
     ),
     "jetspark.logs.job": (
-        ("patterns", "backtracking", "grok", "errors", "spark_home", "storage", "jars"),
+        ("patterns", "backtracking", "grok", "errors", "sql", "spark_home", "storage", "jars"),
         ("target",),
         ("config",),
         ("layout",),

@@ -10,4 +10,5 @@ leaders               who leads a stream or a consumer of a cluster
 ledger, traffic       count what was published, acknowledged and read
 interrupts            SIGINT for child processes
 quick_spark           Spark that starts quickly
+extras                processes without optional dependencies
 """

@@ -1,4 +1,4 @@
-"""The Spark data source, `format("jetstream")`. Requires pyspark.
+"""The Spark data source, `format("jetstream")`. Requires pyspark, which is loaded with `JetStreamDataSource`.
 
 In reading order:
 
@@ -33,16 +33,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from jetspark.spark.source import JetStreamDataSource
+from jetspark.errors import MissingExtra
 
 if TYPE_CHECKING:
     from jetspark.spark.poison import split_poison
     from jetspark.spark.queue.settle import nak_rows, term_rows
+    from jetspark.spark.source import JetStreamDataSource
 
 __all__ = ["JetStreamDataSource", "nak_rows", "split_poison", "term_rows"]
 
 #: Imported when they are used: every Python process of Spark imports this package.
 _LATER: Final = {
+    "JetStreamDataSource": "jetspark.spark.source",
     "nak_rows": "jetspark.spark.queue.settle",
     "split_poison": "jetspark.spark.poison",
     "term_rows": "jetspark.spark.queue.settle",
@@ -50,6 +52,14 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> object:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        found = getattr(import_module(_LATER[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        hint = "Install it with `pip install 'jetspark[spark]'`"
+        raise MissingExtra("jetspark.spark needs pyspark", hint=hint) from error
+    globals()[name] = found
+    return found

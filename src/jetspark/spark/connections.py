@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pyspark.core.files import SparkFiles
-
 from jetspark.blocking.threads.bridge import Bridge
 from jetspark.blocking.threads.supply import iterate
 from jetspark.core.contexts import load
@@ -139,6 +137,8 @@ def _local_path(path: str | None) -> str | None:
     """
     if path is None or os.path.isabs(path) or os.path.exists(path):
         return path
+    from pyspark.core.files import SparkFiles  # noqa: PLC0415 - `pipeline check` works without Spark
+
     root = os.path.abspath(SparkFiles.getRootDirectory())
     shipped = (os.path.join(directory, path) for directory in (root, os.path.dirname(root)))
     return next(filter(os.path.exists, shipped), path)

@@ -3,6 +3,7 @@
 patterns        regular expressions for Java, of the formats and of the user
 backtracking    how long a pattern of the user can take on a line
 grok            patterns by name
+sql             Spark's functions and types, loaded when they are used
 errors          Spark's errors in one line
 storage         small files on any file system of Spark
 jars            classes that Spark may lack
@@ -23,5 +24,6 @@ preflight       checks against the server before Spark starts
 job             the streaming queries
 runner          runs the queries, and reports progress
 
-Each file imports files above it only. `pipeline check` stops at `config_file`, and starts no Spark.
+Each file imports files above it only. `pipeline check` stops at `config_file`, and works without Spark: the
+files up to there import pyspark through `sql`, for type checkers, or in functions.
 """

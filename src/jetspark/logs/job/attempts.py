@@ -14,13 +14,14 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.layout import PARQUET_OPTIONS
 from jetspark.logs.job.storage import Storage, is_local
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "COMMIT_ATTEMPTS",

@@ -6,14 +6,15 @@ import functools
 import os
 import string
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from jetspark.logs.job.config import Config
+from jetspark.logs.job.sql import F
 from jetspark.logs.toml_lines import Where, check_each_once, there_are
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["PARQUET_OPTIONS", "check_layout", "divided", "partition_values"]
 

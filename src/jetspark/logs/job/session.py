@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.errors import SPARK_ERRORS, spark_explained
-from jetspark.logs.job.spark_home import ClassArchive, use_spark_home
+from jetspark.logs.job.spark_home import ClassArchive, check_java, use_spark_home
 from jetspark.logs.job.storage import created_without, is_local, without_checksums
 
 __all__ = ["LOCAL_CONF", "SQL_CONF", "start_session", "stop_session"]
@@ -71,6 +71,7 @@ def start_session(config: Config, log: Path, *, trial: bool = False) -> SparkSes
 
     For a `trial`, it is a local Spark that starts sooner, and is slower.
     """
+    check_java()
     master = "local[1]" if trial else config.spark.master
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # It prints Java stack traces for invalid SQL, which the job reports in one line.

@@ -24,7 +24,9 @@ from typing import Final
 
 import pyspark
 
-__all__ = ["ClassArchive", "use_spark_home"]
+from jetspark.errors import Error
+
+__all__ = ["ClassArchive", "check_java", "use_spark_home"]
 
 #: Seconds that Java may take to write an archive.
 _LONG: Final = 120.0
@@ -71,6 +73,19 @@ class ClassArchive:
             return False
         self._lock = lock
         return True
+
+
+def check_java() -> None:
+    """Raise `Error` if there is no Java for Spark to start."""
+    if shutil.which("java", path=_java_path()) is None:
+        home = os.environ.get("JAVA_HOME")
+        raise Error(
+            "Spark needs Java, which is not installed"
+            if home is None
+            else f"JAVA_HOME is {home}, without bin/java",
+            hint="Install Java 17 or later (Debian, Ubuntu: `apt install openjdk-21-jre-headless`), "
+            "or set JAVA_HOME to its directory",
+        )
 
 
 def use_spark_home() -> ClassArchive | None:

@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Storage", "created_without", "is_local", "without_checksums"]
 

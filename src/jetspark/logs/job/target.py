@@ -10,18 +10,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.stream import RetentionPolicy
 from jetspark.jetstream.read.listing import stream_names
 from jetspark.jetstream.read.ranges import stream_info
+from jetspark.logs.job.sql import F
 from jetspark.logs.toml_lines import Where
 from jetspark.spark.connections import ProcessConnection
 from jetspark.wire.subjects import check_subject, subjects_overlap
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["MessageTarget", "TargetFinder", "check_target", "line_id"]
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import reduce
-from typing import Final, Literal
-
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final, Literal
 
 from jetspark.logs.job.config import ParseSection, Section
 from jetspark.logs.job.parse.match import or_null
 from jetspark.logs.job.parse.times import formatted_time, iso_time
 from jetspark.logs.job.patterns import far_year
+from jetspark.logs.job.sql import F
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["TYPES", "FieldsFormat", "LineFormat", "column_of", "typed"]
 
@@ -87,6 +87,8 @@ class FieldsFormat(LineFormat, frozen=True):
     def check_with(self, spark: SparkSession, where: Where) -> None:
         if self.time_format is None:
             return
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - loads Spark
+
         try:
             tried = F.try_to_timestamp(F.lit("2026"), F.lit(self.time_format))
             spark.sql("SELECT 1").select(tried).collect()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.patterns import Pattern
+from jetspark.logs.job.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["MARK", "dashed", "is_list", "matched", "or_null"]
 

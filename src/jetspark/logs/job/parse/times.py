@@ -6,12 +6,13 @@ texts are checked before Spark parses them.
 
 from __future__ import annotations
 
-from typing import Final
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.patterns import far_year
+from jetspark.logs.job.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 __all__ = ["TIME_PARTS", "formatted_time", "iso_time", "of_this_era", "time_of", "time_of_this_year"]
 

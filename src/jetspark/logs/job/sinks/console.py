@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["ConsoleSink"]
 

@@ -21,8 +21,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from jetspark.errors import Error
 from jetspark.logs.job.attempts import (
@@ -39,12 +37,14 @@ from jetspark.logs.job.attempts import (
 from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.jars import require_class
 from jetspark.logs.job.layout import check_layout, divided, partition_values
+from jetspark.logs.job.sql import types
 from jetspark.logs.job.storage import Storage, created_without
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.toml_lines import Where
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["DeltaSink"]
 
@@ -153,7 +153,7 @@ class _DeltaWriter(SinkWriter):
         if since is not None:
             attempt.delete_others()
 
-    def _evolved(self, wanted: StructType) -> DeltaTable:
+    def _evolved(self, wanted: types.StructType) -> DeltaTable:
         """The newest version of the table, with all columns: it is created, or gets the new ones."""
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - an extra
 
@@ -177,7 +177,7 @@ class _DeltaWriter(SinkWriter):
             table.update_incremental()
         return table
 
-    def _commit(self, actions: list[Any], schema: StructType, owner: str, batch: int) -> None:
+    def _commit(self, actions: list[Any], schema: types.StructType, owner: str, batch: int) -> None:
         from deltalake import CommitProperties, Transaction  # noqa: PLC0415 - an extra
         from deltalake.exceptions import CommitFailedError  # noqa: PLC0415
 
@@ -273,9 +273,9 @@ def _fingerprint(owner: str) -> int:
     return int.from_bytes(hashlib.sha256(owner.encode()).digest()[:8]) >> 1
 
 
-def _nullable(schema: StructType) -> str:
+def _nullable(schema: types.StructType) -> str:
     """Spark's schema as JSON, which is Delta's. A column may be absent from earlier or later files."""
-    return StructType.fromJson(
+    return types.StructType.fromJson(
         {"type": "struct", "fields": [{**each.jsonValue(), "nullable": True} for each in schema]}
     ).json()
 

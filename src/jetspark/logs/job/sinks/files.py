@@ -13,17 +13,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.layout import PARQUET_OPTIONS, check_layout, divided
+from jetspark.logs.job.sql import F
 from jetspark.logs.job.storage import Storage
 from jetspark.logs.job.target import TargetFinder
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["FileSink", "TableWriter"]
 

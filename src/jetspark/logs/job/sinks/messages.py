@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
+from jetspark.logs.job.sql import F
 from jetspark.logs.job.target import MessageTarget, TargetFinder, check_target, line_id
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["MessageSink"]
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from jetspark.arrow import SCHEMA_WITHOUT_HEADERS
 from jetspark.errors import DataLoss, MessageNotFound, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.stored import StoredMessage
@@ -23,7 +20,9 @@ from jetspark.logs.toml_lines import Where
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import SourceOptions, Use, parse_options
 from jetspark.spark.read.data_loss import report_loss
-from jetspark.spark.schema import read_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["JetStreamSource"]
 
@@ -118,6 +117,11 @@ class JetStreamSource(Section, SourceSection, frozen=True):
     def read_again(
         self, spark: SparkSession, headers: Mapping[str, str], places: Iterable[Place]
     ) -> DataFrame:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        from jetspark.arrow import SCHEMA_WITHOUT_HEADERS  # noqa: PLC0415 - loads pyarrow
+        from jetspark.spark.schema import read_schema  # noqa: PLC0415 - loads Spark
+
         options = parse_options({**self.options(), **_header_options(headers)})
         connection = process_connection(options.connection, retry_for=OUTAGE)
         found = connection.run(_get(connection.js, places, options))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import Final
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.parse.fields import FieldsFormat, column_of, typed
 from jetspark.logs.job.parse.match import matched
 from jetspark.logs.job.patterns import numbered
+from jetspark.logs.job.sql import F
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["CsvFormat"]
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Final, TypeAlias, Union
-
-from pyspark.sql import Column, DataFrame, types
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final, TypeAlias, Union
 
 from jetspark.logs.job.parse.fields import FieldsFormat, column_of
 from jetspark.logs.job.parse.match import is_list
 from jetspark.logs.job.parse.times import iso_time
+from jetspark.logs.job.sql import F, types
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["JsonFormat"]
 
@@ -27,13 +28,13 @@ _OPTIONS: Final = {
     "columnNameOfCorruptRecord": _CORRUPT,
     "allowSingleQuotes": "false",
 }
-_TYPES: Final[dict[str, types.DataType]] = {
-    "string": types.StringType(),
-    "int": types.IntegerType(),
-    "bigint": types.LongType(),
-    "double": types.DoubleType(),
-    "boolean": types.BooleanType(),
-    "timestamp": types.StringType(),
+_TYPES: Final = {
+    "string": "StringType",
+    "int": "IntegerType",
+    "bigint": "LongType",
+    "double": "DoubleType",
+    "boolean": "BooleanType",
+    "timestamp": "StringType",
 }
 #: The type of each field, and of the fields inside of it.
 _Tree: TypeAlias = dict[str, Union[str, "_Tree"]]
@@ -103,12 +104,12 @@ def _unambiguous(tree: _Tree, part: str) -> str:
 
 def _struct(tree: Mapping[str, str | _Tree]) -> types.StructType:
     fields = (
-        types.StructField(name, _TYPES[below] if isinstance(below, str) else _struct(below))
+        types.StructField(name, getattr(types, _TYPES[below])() if isinstance(below, str) else _struct(below))
         for name, below in tree.items()
     )
     return types.StructType(list(fields))
 
 
 def _value(name: str) -> Column:
-    nested = reduce(Column.getField, name.split("."), F.col("_json"))
+    nested = reduce(lambda outer, part: outer.getField(part), name.split("."), F.col("_json"))
     return F.coalesce(F.col("_json").getField(name), nested) if "." in name else nested

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.parse.fields import FieldsFormat, column_of, typed
 from jetspark.logs.job.parse.match import MARK
+from jetspark.logs.job.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["LogfmtFormat"]
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.backtracking import longest
-from jetspark.logs.job.errors import explained
 from jetspark.logs.job.parse.fields import FieldsFormat, typed
 from jetspark.logs.job.parse.match import matched
 from jetspark.logs.job.patterns import Pattern, in_python, read_pattern
+from jetspark.logs.job.sql import F
 from jetspark.logs.toml_lines import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["RegexFormat"]
 
@@ -79,6 +78,10 @@ class RegexFormat(FieldsFormat, frozen=True, kw_only=True):
             raise where.error("parse.pattern", what, how)
 
     def check_with(self, spark: SparkSession, where: Where) -> None:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - loads Spark
+
+        from jetspark.logs.job.errors import explained  # noqa: PLC0415
+
         super().check_with(spark, where)
         assert spark._jvm is not None
         try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.parse.fields import LineFormat
 from jetspark.logs.job.parse.match import dashed, matched
 from jetspark.logs.job.parse.times import iso_time, time_of_this_year
 from jetspark.logs.job.patterns import numbered
+from jetspark.logs.job.sql import F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["SyslogFormat"]
 
