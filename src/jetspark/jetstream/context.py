@@ -396,8 +396,9 @@ class JetStream:
     ) -> PushSubscription:
         """Receive the messages of a push consumer: with `next()`, `async for`, or a `callback`.
 
-        A missing consumer is created, and deleted by `unsubscribe()` and `drain()`; an existing one must
-        match the arguments. docs/subscribe.md has the rules.
+        A missing consumer is created, and deleted by `unsubscribe()` and `drain()` of the subscription, but a
+        durable not by those of the connection; an existing one must match the arguments. docs/subscribe.md
+        has the rules.
 
         Args:
             subject: What to read. Finds the stream, if none is given, and filters.
@@ -412,6 +413,7 @@ class JetStream:
             flow_control: Let the server wait for the reader; with heartbeats, every 5 seconds if not given.
             deliver_policy, headers_only, inactive_threshold: As in `ConsumerConfig`.
             manual_ack: Do not acknowledge by itself after a callback that returned.
+            keep_consumer: Do not delete the consumer at the end, though this subscription created it.
             alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats);
                 without heartbeats, until it looks whether the consumer still exists (60).
             pending_msgs_limit, pending_bytes_limit: Most that waits for the reader (524,288 messages, 128
@@ -444,16 +446,18 @@ class JetStream:
         stream: str | None = None,
         consumer: str | None = None,
         config: ConsumerConfig | None = None,
+        keep_consumer: bool = False,
     ) -> PullSubscription:
         """Pull from a consumer with `fetch`, which raises `Timeout` when no message arrives.
 
-        The consumer is found, created and deleted as by `subscribe`, with the same errors. With `consumer`
-        it is assumed to exist, even if it cannot be looked up. New programs may prefer `Consumer.fetch`.
+        The consumer is found, created and deleted as by `subscribe`, with the same errors; `keep_consumer`
+        keeps it. With `consumer` it is assumed to exist, even if it cannot be looked up. New programs may
+        prefer `Consumer.fetch`.
         """
         asked = ask(
             pull=True, subject=subject, durable=durable, stream=stream, consumer=consumer, config=config
         )
-        return await pull_subscribe(self._api, asked)
+        return await pull_subscribe(self._api, asked, keep=keep_consumer)
 
     # --- key-value buckets
 

@@ -15,6 +15,7 @@ from jetspark import (
     Event,
     JetStreamMsg,
     SubscriptionClosed,
+    UsageError,
     connect,
 )
 from jetspark.core.subscription import Subscription
@@ -83,7 +84,38 @@ async def test_closing_the_connection_keeps_a_durable(server: Server, js: JetStr
     assert await names(js) == ["D"]
 
 
-async def test_draining_the_connection_deletes_what_its_subscriptions_created(
+async def test_a_program_that_ends_with_a_drain_continues_where_it_was(server: Server, js: JetStream) -> None:
+    stream = await make_stream(js)
+    await fill(js, stream, 3)
+    seen = []
+    for _ in range(3):
+        async with connect(server.url) as nc:
+            subscription = await nc.jetstream().subscribe("orders.>", durable="billing")
+            message = await subscription.next(LONG)
+            await message.ack_sync()
+            seen.append(message.metadata.sequence.stream)
+            await nc.drain()
+    assert seen == [1, 2, 3]
+
+
+@pytest.mark.parametrize("how", ["unsubscribe", "drain"])
+@pytest.mark.parametrize("kind", ["subscribe", "pull_subscribe"])
+async def test_keep_consumer_keeps_a_durable_that_the_subscription_created(
+    js: JetStream, kind: str, how: str
+) -> None:
+    await make_stream(js)
+    subscription = await getattr(js, kind)("orders.>", durable="D", keep_consumer=True)
+    await getattr(subscription, how)()
+    assert await names(js) == ["D"]
+
+
+async def test_keep_consumer_and_ordered_exclude_each_other(js: JetStream) -> None:
+    await make_stream(js)
+    with pytest.raises(UsageError, match="keep_consumer excludes ordered=True"):
+        await js.subscribe("orders.>", ordered=True, keep_consumer=True)
+
+
+async def test_draining_the_connection_deletes_what_its_subscriptions_created_except_durables(
     server: Server, js: JetStream, watch: Watch
 ) -> None:
     stream = await make_stream(js)
@@ -99,7 +131,7 @@ async def test_draining_the_connection_deletes_what_its_subscriptions_created(
         await theirs.pull_subscribe("orders.>", "PULL")
         await fill(js, stream, 10)
         await nc.drain()
-    assert sorted(await names(js)) == ["KEPT", "QUEUE"]
+    assert sorted(await names(js)) == ["D", "KEPT", "PULL", "QUEUE"]
     assert watch.count(Event.ERROR) == 0
 
 

@@ -1,8 +1,9 @@
 """Ownership: whether a subscription deletes its consumer at the end.
 
-A subscription deletes the consumer that it created, and no other. The consumer of a queue always stays: no
-member can know that it is the last one, and the first to leave would take the messages, and the position in
-the stream, from all others.
+A subscription deletes the consumer that it created, unless it is told to keep it, and no other. The consumer
+of a queue always stays: no member can know that it is the last one, and the first to leave would take the
+messages, and the position in the stream, from all others. Draining the connection deletes no durable: the
+program ends, and its next run continues.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ class Ownership:
     """The consumer of a subscription, deleted at the end if the subscription created it."""
 
     def __init__(
-        self, api: API, info: ConsumerInfo, *, created: bool, notify: Callable[[Exception], None]
+        self,
+        api: API,
+        info: ConsumerInfo,
+        *,
+        created: bool,
+        keep: bool,
+        notify: Callable[[Exception], None],
     ) -> None:
         self._api = api
         self._stream = info.stream_name
         self._name = info.name
         self._durable = bool(info.config.durable_name)
         self._notify = notify
+        #: Whether it exists for this subscription only: created by it, and not durable.
+        self.ends_with_us = created and not info.config.deliver_group and not self._durable
         #: Whether the subscription deletes it.
-        self.ours = created and not info.config.deliver_group
-        if self.ours:
+        self.ours = created and not info.config.deliver_group and not keep
+        if self.ours and not self._durable:
             api.connection.at_drain.add(self.delete_quietly)
-
-    @property
-    def ends_with_us(self) -> bool:
-        """Whether it exists for this subscription only: created by it, and not durable."""
-        return self.ours and not self._durable
 
     def forget(self) -> None:
         """Do not delete it: it no longer exists."""

@@ -19,6 +19,8 @@ class PushKeywords(TypedDict, total=False):
 
     #: Do not acknowledge a message when the callback returns.
     manual_ack: bool
+    #: Do not delete the consumer in `unsubscribe()` and `drain()`, though this subscription created it.
+    keep_consumer: bool
     #: Seconds without a heartbeat until `MissedHeartbeat` is reported, or without a message until a consumer
     #: without heartbeats is looked for.
     alarm_after: float | None
@@ -40,6 +42,7 @@ class PushOptions:
     """Validated options. `JetStream.subscribe` documents them."""
 
     manual_ack: bool = False
+    keep_consumer: bool = False
     #: None for three heartbeats.
     alarm_after: float | None = None
     pending_msgs_limit: int = PENDING_MSGS_LIMIT

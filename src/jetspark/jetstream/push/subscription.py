@@ -127,7 +127,7 @@ class PushSubscription(PushReader):
     # --- ending
 
     async def unsubscribe(self) -> None:
-        """Stop at once, then delete the consumer if this subscription created it.
+        """Stop at once, then delete the consumer if this subscription created it, unless `keep_consumer`.
 
         Queued messages can still be read. A callback is not called again, and its queued messages go back to
         the server. The consumer of a queue stays: other members may use it. Raises what deleting raises.
@@ -139,7 +139,7 @@ class PushSubscription(PushReader):
             await self._ownership.delete()
 
     async def drain(self) -> None:
-        """Stop without loss: hand out what is in flight, then delete the consumer if it created it.
+        """Stop without loss: hand out what is in flight, then delete the consumer as `unsubscribe` does.
 
         Returns when everything has arrived and a callback has handled it. Without a callback the consumer is
         deleted after the last message is read. Errors of deleting go to the error callback.
@@ -184,7 +184,9 @@ class PushSubscription(PushReader):
             self._gaps = Gaps(None)
         if (info.config.deliver_subject or "") != self.subject:
             self.begin(info.config.deliver_subject or "", info.config.deliver_group or "")
-        self._ownership = Ownership(self._api, info, created=created, notify=self.notify)
+        self._ownership = Ownership(
+            self._api, info, created=created, keep=self._options.keep_consumer, notify=self.notify
+        )
         self._watch()
         self._start()
 

@@ -29,7 +29,9 @@ __all__ = ["PullSubscription"]
 class PullSubscription:
     """A subscription to a pull consumer. Made by `js.pull_subscribe`."""
 
-    def __init__(self, api: API, stream: str, name: str, info: ConsumerInfo | None, *, created: bool) -> None:
+    def __init__(
+        self, api: API, stream: str, name: str, info: ConsumerInfo | None, *, created: bool, keep: bool
+    ) -> None:
         self._api = api
         self._stream = stream
         self._name = name
@@ -41,7 +43,7 @@ class PullSubscription:
         self._ownership: Ownership | None = None
         if info is not None:
             notify = Reporter(api.connection, None).notify
-            self._ownership = Ownership(api, info, created=created, notify=notify)
+            self._ownership = Ownership(api, info, created=created, keep=keep, notify=notify)
         self._leftover = Leftover()
         self._one = FetchOne(self._target, self._leftover)
         # How many fetches wait, and the signal that one has ended.
@@ -140,7 +142,7 @@ class PullSubscription:
     # --- ending
 
     async def unsubscribe(self) -> None:
-        """Stop at once, then delete the consumer if this subscription created it.
+        """Stop at once, then delete the consumer if this subscription created it, unless `keep_consumer`.
 
         Waiting fetches raise `SubscriptionClosed`; messages that no fetch returned go back to the server.
         Raises the errors of deleting.
@@ -150,7 +152,7 @@ class PullSubscription:
             await self._ownership.delete()
 
     async def drain(self) -> None:
-        """Let waiting fetches finish, then delete the consumer if this subscription created it.
+        """Let waiting fetches finish, then delete the consumer as `unsubscribe` does.
 
         Errors of deleting go to the error callback. Raises `Timeout` after the connection's `drain_timeout`.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from jetspark.errors import ConsumerNameInUse, ConsumerNotFound, Error
+from jetspark.errors import ConsumerNameInUse, ConsumerNotFound, Error, UsageError
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.model.consumer import ConsumerConfig
@@ -48,6 +48,8 @@ async def subscribe_ordered(
 ) -> PushSubscription:
     """Subscribe to a stream in order, through one consumer after another."""
     config = ask_ordered(asked)
+    if options.keep_consumer:
+        raise UsageError("keep_consumer excludes ordered=True", hint="No one could use its consumer")
     stream = asked.stream or await _find_stream(api, asked.subject)
     subscription = OrderedSubscription(api, stream, config, callback=callback, options=options)
     try:
@@ -58,7 +60,7 @@ async def subscribe_ordered(
     return subscription
 
 
-async def pull_subscribe(api: API, asked: Asked) -> PullSubscription:
+async def pull_subscribe(api: API, asked: Asked, *, keep: bool) -> PullSubscription:
     """Subscribe to a pull consumer; create it if it does not exist, unless `asked.bound`."""
     stream = asked.stream or await _find_stream(api, asked.subject)
     info: ConsumerInfo | None = None
@@ -73,7 +75,8 @@ async def pull_subscribe(api: API, asked: Asked) -> PullSubscription:
         check_found(asked, info)
     elif not asked.bound:
         info, created = await _create(api, stream, asked, to_create(asked, ""))
-    return PullSubscription(api, stream, asked.name if info is None else info.name, info, created=created)
+    name = asked.name if info is None else info.name
+    return PullSubscription(api, stream, name, info, created=created, keep=keep)
 
 
 async def _find_stream(api: API, subject: str) -> str:
