@@ -548,17 +548,11 @@ class JetStream:
     ) -> Stream:
         """Create a stream that captures all advisories and keeps them for `max_age` seconds.
 
-        With it `dead_letters` finds messages that were given up earlier.
+        With it `dead_letters` finds messages that were given up earlier. The same as `jetspark stream add
+        ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`; to call it again changes nothing.
         """
         return await self.create_stream(
-            StreamConfig(
-                name=name,
-                description="Advisories of JetStream",
-                subjects=[CAPTURED_SUBJECT],
-                max_age=max_age,
-                num_replicas=num_replicas,
-                allow_direct=True,
-            )
+            StreamConfig(name=name, subjects=[CAPTURED_SUBJECT], max_age=max_age, num_replicas=num_replicas)
         )
 
     def dead_letters(

@@ -26,7 +26,7 @@ from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo, StreamState
 from jetspark.jetstream.model.requests import MsgDeleteRequest, MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import Placement, StreamConfig
 from jetspark.jetstream.ordered.pull import OrderedConsumer
-from jetspark.jetstream.read import direct
+from jetspark.jetstream.read import direct, leader
 from jetspark.wire.subjects import text_list
 
 __all__ = ["Stream"]
@@ -173,13 +173,14 @@ class Stream:
         batch: int | None = None,
         max_bytes: int | None = None,
     ) -> AsyncIterator[StoredMessage]:
-        """Many messages in order, read without a consumer. Server 2.11, and the stream must `allow_direct`.
+        """Many messages in order, read without a consumer.
 
         From `sequence` or `start_time` on, or from the first; only those whose subject matches `subject`; at
         most `batch` messages and about `max_bytes` bytes, or everything. When the connection breaks, it
-        continues where it was.
+        continues where it was. A stream with `allow_direct` sends thousands with one request (server 2.11);
+        of another one, each message takes a request to the leader.
 
-        Raises `UsageError` when the stream does not allow direct gets, `Timeout` when nothing arrives.
+        Raises `Timeout` when nothing arrives.
         """
         if sequence is not None and start_time is not None:
             raise UsageError("sequence and start_time exclude each other: give one of them")
@@ -204,9 +205,10 @@ class Stream:
         """The last message of each subject that matches, in the order of the stream, as of one moment.
 
         Up to and including `up_to_sequence`, or before `up_to_time`, else as of now; at most `batch`
-        messages. Server 2.11, and the stream must `allow_direct`.
+        messages. With `allow_direct` it takes one request (server 2.11), else some for each subject.
 
-        Raises `StatusError` 413 when more than 1024 subjects match, and the errors of `get_messages`.
+        Raises `StatusError` 413 when more than 1024 subjects of a stream with `allow_direct` match, and the
+        errors of `get_messages`.
         """
         if up_to_sequence is not None and up_to_time is not None:
             raise UsageError("up_to_sequence and up_to_time exclude each other: give one of them")
@@ -222,6 +224,11 @@ class Stream:
             yield message
 
     async def _read(self, request: MsgGetRequest) -> AsyncIterator[StoredMessage]:
+        if not (self.config.allow_direct or self.config.mirror_direct):
+            read = leader.last_messages if request.multi_last else leader.messages
+            async for message in read(self._api, self.name, request):
+                yield message
+            return
         async with aclosing(direct.batches(self._api, self.name, request)) as batches:
             async for frames in batches:
                 for frame in frames:

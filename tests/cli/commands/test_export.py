@@ -109,7 +109,7 @@ PARTS: list[tuple[list[str], list[int]]] = [
 
 @pytest.mark.parametrize("retention", ["limits", "interest", "workqueue"])
 def test_a_part_is_exported_of_every_kind_of_stream(cli: Cli, name: str, retention: str) -> None:
-    cli("stream", "add", name, "--subjects", f"{name}.*", "--retention", retention)
+    cli("stream", "add", name, "--subjects", f"{name}.*", "--retention", retention, "--allow-direct")
     cli("consumer", "add", name, "keeps")  # an interest stream lets go of what nobody wants
     for letter in "ab":
         cli("pub", f"{name}.{letter}", "x", "--count", 50)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from jetspark import StreamConfig, blocking
+from jetspark.server import Server
 from tests.cli.support import Cli
 
 
@@ -198,3 +200,34 @@ def test_names_and_data_cannot_command_the_terminal(cli: Cli, stream: str) -> No
     assert r"red \x1b[31m\x9b bell \x07 turned \u202e end" in text
     assert "\n\tkept" in text
     assert "\x1b" not in cli("stream", "get", stream, "1", "--json").out
+
+
+def test_the_stream_of_advisories_is_the_same_in_python_and_on_the_command_line(
+    cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NATS_URL", server.url)
+    recipe = ("stream", "add", "ADVISORIES", "--subjects", "$JS.EVENT.ADVISORY.>", "--max-age", "7d")
+    with blocking.connect(server.url) as connection:
+        js = connection.jetstream()
+        cli(*recipe)
+        js.create_advisory_stream()
+        js.delete_stream("ADVISORIES")
+        js.create_advisory_stream()
+        cli(*recipe)
+
+
+def test_a_stream_has_the_same_defaults_in_python_and_on_the_command_line(cli: Cli, server: Server) -> None:
+    with blocking.connect(server.url) as connection:
+        cli("stream", "add", "A", "--subjects", "a", "-s", server.url)
+        connection.jetstream().create_stream(StreamConfig(name="A", subjects=["a"]))
+
+
+def test_rmm_deletes_one_message_and_never_the_stream(cli: Cli, stream: str) -> None:
+    for text in ("a", "b", "c"):
+        cli("pub", f"{stream.lower()}.x", text)
+    assert "confirmation needed: Delete message 2" in cli.fails("stream", "rmm", stream, 2, code=2)
+    assert cli("stream", "rmm", stream, 2, "--force").out == f"Deleted message 2 of stream {stream}\n"
+    assert cli.json("stream", "rmm", stream, 3, "-f") == {"stream": stream, "sequence": 3, "deleted": True}
+    state = cli.json("stream", "info", stream)["state"]
+    assert (state["messages"], state["last_seq"]) == (1, 3)
+    assert "no message found" in cli.fails("stream", "rmm", stream, 2, "-f", code=4)

@@ -195,8 +195,10 @@ async def test_too_many_subjects_are_refused_with_a_hint(js: JetStream, stream: 
 # --- refusals
 
 
-async def test_a_stream_that_does_not_allow_direct_gets_says_how_to_allow_them(js: JetStream) -> None:
-    stream = await js.create_stream(memory("B", "b"))
+async def test_a_stream_that_does_not_allow_them_any_more_says_how_to_allow_them(
+    js: JetStream, stream: Stream
+) -> None:
+    await js.update_stream(stream.config.replace(allow_direct=False))
     with pytest.raises(UsageError, match="allow_direct=True"):
         await anext(aiter(stream.get_messages()))
 

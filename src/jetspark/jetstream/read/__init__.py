@@ -2,6 +2,7 @@
 
 - `direct`: one message, or batches of them, by direct get.
 - `lookup`: where something is in a stream, as its leader knows it.
+- `leader`: many messages from the leader, for streams that do not allow direct gets.
 - `loss`: which gaps in a stream are losses, and their cause. Pure.
 - `ranges`: the sequences [first, next) of a stream, each message once, with every loss reported.
 - `listing`: the names and infos of many streams.

@@ -15,17 +15,24 @@ from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg, parse_stored
 from jetspark.jetstream.retry import retry
 
-__all__ = ["first_at", "next_stored"]
+__all__ = ["first_at", "last_stored", "next_stored"]
 
 
 async def next_stored(api: API, stream: str, seq: int, subjects: Sequence[str] = ()) -> StoredMsg | None:
     """The first message from `seq` on that matches one of `subjects`, or None."""
-    found = [await _next_of(api, stream, seq, subject) for subject in subjects or (">",)]
+    found = [
+        await _get(api, stream, MsgGetRequest(seq=seq, next_by_subj=subject))
+        for subject in subjects or (">",)
+    ]
     return min((message for message in found if message), key=lambda message: message.sequence, default=None)
 
 
-async def _next_of(api: API, stream: str, seq: int, subject: str) -> StoredMsg | None:
-    request = MsgGetRequest(seq=seq, next_by_subj=subject)
+async def last_stored(api: API, stream: str, subject: str) -> StoredMsg | None:
+    """The last message that matches, or None."""
+    return await _get(api, stream, MsgGetRequest(last_by_subj=subject))
+
+
+async def _get(api: API, stream: str, request: MsgGetRequest) -> StoredMsg | None:
     try:
         answer = await retry(lambda: api.call(endpoints.MSG_GET, request, stream=stream))
     except MessageNotFound:

@@ -57,7 +57,7 @@ async def add(
 
     In a terminal it asks for missing settings; elsewhere it takes the defaults.
     """
-    given = {"allow_direct": True} | {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
     name = _ask_for_missing(run.out, stream, given, defaults)
     async with run.jetstream() as js:
         info = (await js.create_stream(StreamConfig(name=name, **fields(given)))).cached_info

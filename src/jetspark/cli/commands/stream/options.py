@@ -47,7 +47,7 @@ OPTIONS: Final[Options] = {
     ),
     "first_seq": setting(count, "--first-sequence", help="Sequence of the first message."),
     "allow_direct": setting(
-        bool, "--allow-direct/--no-direct", help="Let every replica answer direct gets (yes)."
+        bool, "--allow-direct/--no-direct", help="Let every replica answer direct gets (no)."
     ),
     "allow_rollup_hdrs": setting(bool, "--allow-rollup/--no-rollup", help="Accept the Nats-Rollup header."),
     "deny_delete": setting(bool, "--deny-delete", help="Refuse to delete messages; cannot be undone."),
