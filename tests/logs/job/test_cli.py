@@ -112,10 +112,10 @@ def test_a_job_on_a_terminal_shows_its_progress_and_stops_after_its_batch_at_ctr
 ) -> None:
     file = example("access_to_parquet")
     shown = terminal("pipeline", "run", file, env={"NATS_URL": server.url})
-    shown.expect("total 100 rows, 1 dead letters; lag 0", timeout=SLOW)
+    shown.expect("total 100 rows, 1 dead letter; lag 0", timeout=SLOW)
     os.killpg(shown.popen.pid, signal.SIGINT)  # as a terminal does: what Spark started gets it, too
     assert shown.end() == 130
-    assert "101 lines: 100 rows written, 1 dead letters" in shown.seen
+    assert "101 lines: 100 rows written, 1 dead letter" in shown.seen
     assert "Traceback" not in shown.seen
     commits = file.parent / "state/access/rows/commits"
     assert len([each for each in commits.iterdir() if each.name.isdigit()]) == 1

@@ -129,9 +129,9 @@ def show_bytes(number: int) -> str:
     return f"{amount:.1f} TiB"
 
 
-def show_count(number: int) -> str:
-    """Like `1,234,567`."""
-    return f"{number:,}"
+def show_count(number: int, noun: str = "") -> str:
+    """Like `1,234,567`, or with a noun `1 message`, `2 messages`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}" if noun else f"{number:,}"
 
 
 def show_rate(number: int, seconds: float) -> str:

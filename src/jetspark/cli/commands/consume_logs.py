@@ -139,8 +139,8 @@ def _show(run: Run, status: LogStatus, seconds: float) -> None:
         run.out.record({**to_json(status), "seconds": round(seconds, 3)})
         return
     run.out.text(
-        f"{status.state}: {show_count(status.lines)} lines, {show_bytes(status.bytes)} of "
-        f"{show_count(status.hosts)} hosts, {show_rate(status.lines, seconds)} lines/s, "
+        f"{status.state}: {show_count(status.lines, 'line')}, {show_bytes(status.bytes)} of "
+        f"{show_count(status.hosts, 'host')}, {show_rate(status.lines, seconds)} lines/s, "
         f"{show_count(status.redelivered)} redelivered, {show_count(status.naked)} sent back, "
         f"{show_count(status.terminated)} terminated"
     )

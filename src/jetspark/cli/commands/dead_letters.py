@@ -198,7 +198,7 @@ async def replay(
         failed_again = len(chosen) - len(present) - gone
         if present and (every or delete):
             deleted = " and delete the originals" if delete else ""
-            run.out.confirm(f"Publish {show_count(len(present))} messages again{deleted}?", force=force)
+            run.out.confirm(f"Publish {show_count(len(present), 'message')} again{deleted}?", force=force)
         records = []
         with run.out.progress("Replaying", len(present)) as progress:
             for letter in present:
@@ -211,9 +211,9 @@ async def replay(
         stored = " (already stored)" if record["duplicate"] else ""
         run.out.text(f"{stream}#{record['from']} -> {record['stream']}#{record['sequence']}{stored}")
     if gone:
-        run.out.warn(f"{show_count(gone)} messages were deleted from stream {stream}")
+        run.out.warn(f"not in stream {stream} any more: {show_count(gone, 'message')}")
     if failed_again:
-        run.out.warn(f"{show_count(failed_again)} messages were replayed before; --again replays them")
+        run.out.warn(f"replayed before: {show_count(failed_again, 'message')}; --again replays them")
     if not chosen:
         run.out.note("No dead letters")
 

@@ -137,8 +137,8 @@ def run_pipeline(
     totals = runner.totals
     if not run.out.json:
         run.out.text(
-            f"{show_count(totals['lines'])} lines: {show_count(totals['rows'])} rows written, "
-            f"{show_count(totals['dead_letters'])} dead letters"
+            f"{show_count(totals['lines'], 'line')}: {show_count(totals['rows'], 'row')} written, "
+            f"{show_count(totals['dead_letters'], 'dead letter')}"
         )
     if received:
         raise typer.Exit(received[0])
@@ -168,8 +168,8 @@ def compact(
     done = config.sink.compact(config, where, timedelta(days=7) if keep is None else timedelta(seconds=keep))
     run.out.result(
         {"merged": done.merged, "written": done.written, "deleted": done.deleted},
-        f"{show_count(done.merged)} files merged into {show_count(done.written)}, "
-        f"{show_count(done.deleted)} files of old versions deleted",
+        f"{show_count(done.merged, 'file')} merged into {show_count(done.written)}, "
+        f"{show_count(done.deleted, 'file')} of old versions deleted",
     )
 
 
@@ -231,7 +231,7 @@ def try_pipeline(
             run.out.details([("does not parse", reason)] if reason is not None else list(row.items()))
     if not run.out.json:
         bad = sum(each.reason is not None for each in outcomes)
-        run.out.text(f"{show_count(len(outcomes))} lines: {show_count(bad)} do not parse")
+        run.out.text(f"{show_count(len(outcomes), 'line')}: {show_count(bad)} do not parse")
 
 
 def _first_lines(log: Path, count: int, config: Config) -> list[Line]:
@@ -336,8 +336,9 @@ class _LiveLine:
 
 def _describe(progress: BatchProgress) -> str:
     lag = "?" if progress.lag is None else show_count(progress.lag)
+    lines = show_count(progress.lines, "line")
     return (
-        f"{progress.query} {progress.batch}: {show_count(progress.lines)} lines in {progress.seconds:.1f} s, "
-        f"{progress.lines_per_second:,.0f}/s; total {show_count(progress.total_rows)} rows, "
-        f"{show_count(progress.total_dead_letters)} dead letters; lag {lag}"
+        f"{progress.query} {progress.batch}: {lines} in {progress.seconds:.1f} s, "
+        f"{progress.lines_per_second:,.0f}/s; total {show_count(progress.total_rows, 'row')}, "
+        f"{show_count(progress.total_dead_letters, 'dead letter')}; lag {lag}"
     )

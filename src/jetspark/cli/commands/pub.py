@@ -136,7 +136,7 @@ class _Result:
         spans = [f"{name}#{span['first']}-{span['last']}" for name, span in self.streams.items()]
         where = f", stored as {', '.join(spans)}" if spans else ""
         run.out.text(
-            f"Published {show_count(self.published)} messages, {show_bytes(self.bytes)}{where}{again}, "
+            f"Published {show_count(self.published, 'message')}, {show_bytes(self.bytes)}{where}{again}, "
             f"in {seconds:.2f} s: {show_rate(self.published, seconds)} messages/s"
         )
 
@@ -283,7 +283,7 @@ async def _publish_windowed(
                     await asyncio.sleep(pause)
     except asyncio.CancelledError:
         run.out.warn(
-            f"interrupted: {show_count(publisher.acked)} of {show_count(result.published)} messages "
+            f"interrupted: {show_count(publisher.acked)} of {show_count(result.published, 'message')} "
             "were acknowledged"
         )
         raise

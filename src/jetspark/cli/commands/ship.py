@@ -221,7 +221,7 @@ def _show(run: Run, status: AgentStatus, seconds: float) -> None:
         run.out.record({**to_json(status), "seconds": round(seconds, 3)})
         return
     run.out.text(
-        f"{status.state}: {show_count(status.lines)} lines, {show_bytes(status.bytes)} of "
-        f"{show_count(status.files)} files stored, {show_rate(status.lines, seconds)} lines/s, "
+        f"{status.state}: {show_count(status.lines, 'line')}, {show_bytes(status.bytes)} of "
+        f"{show_count(status.files, 'file')} stored, {show_rate(status.lines, seconds)} lines/s, "
         f"{show_count(status.under_way)} in flight, {show_bytes(status.behind)} behind"
     )

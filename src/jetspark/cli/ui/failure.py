@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import importlib.util
 import re
+from collections.abc import Callable
 from typing import Final
 
 from jetspark import errors
@@ -110,7 +111,7 @@ _ADVISORIES: Final = "`jetspark stream add ADVISORIES --subjects '$JS.EVENT.ADVI
 _CONFIG: Final = "(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfig|ObjectMeta)"
 
 # Names of the Python API, which a user of the command line does not know, and their replacements.
-_REPLACEMENTS: Final = (
+_REPLACEMENTS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (
         re.compile(rf"\b{_CONFIG}\.(\w+)=(.*?) (is|are|has|need|excludes|cannot)\b"),
         r"\1 \2 \3",
@@ -119,7 +120,17 @@ _REPLACEMENTS: Final = (
     (re.compile(r"\bfilter_subjects?\b"), "subject filter"),
     (re.compile(r"(?:js|stream)\.create_advisory_stream\(\)"), _ADVISORIES),
     (re.compile(r"follow=True"), "--follow"),
-    (re.compile(r"allow_direct=True"), "`jetspark stream edit --allow-direct`"),
+    (
+        re.compile(r"[Uu]pdate (the stream|it) with allow_(direct|msg_ttl|atomic)=True"),
+        lambda found: f"Update {found[1]} with `jetspark stream edit --allow-{found[2].replace('_', '-')}`",
+    ),
+    (re.compile(r"(?<![-\w])([a-z]+_[a-z_]+)=True\b"), r"the setting \1"),
+    (re.compile(r"\back_policy='(\w+)'"), r"--ack \1"),
+    (re.compile(r"\bnum_replicas\b"), "--replicas"),
+    (re.compile(r"\bmax_msg_size\b"), "--max-msg-size"),
+    (re.compile(r"js\.create_stream\(\.\.\.\)"), "`jetspark stream add`"),
+    (re.compile(r"`domain`"), "--js-domain"),
+    (re.compile(r"\binbox_prefix\b"), "--inbox-prefix"),
 )
 
 
@@ -135,7 +146,8 @@ def describe(error: BaseException) -> tuple[str, int]:
         return _line(str(error), error.hint), error.code
     if isinstance(error, errors.PublishError) and isinstance(error.__cause__, errors.Error):
         line, code = describe(error.__cause__)
-        return f"{error.failed:,} messages were not stored: {line}", code
+        what = "1 message was" if error.failed == 1 else f"{error.failed:,} messages were"
+        return f"{what} not stored: {line}", code
     if isinstance(error, errors.Error):
         message = str(error.args[0]) if error.args else type(error).__name__
         for kind, code, own_hint in _TABLE:

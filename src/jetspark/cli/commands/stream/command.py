@@ -216,12 +216,12 @@ async def purge(
     """Delete messages of a stream, by default all of them."""
     async with run.jetstream() as js:
         found = await js.get_stream(stream)
-        holds = f"stream {stream}, which holds {show_count(found.cached_info.state.messages)} messages"
+        holds = f"stream {stream}, which holds {show_count(found.cached_info.state.messages, 'message')}"
         some = subject is not None or before is not None or keep is not None
         run.out.confirm(f"Delete {'some' if some else 'all'} messages of {holds}?", force=force)
         purged = await found.purge(subject=subject, sequence=before, keep=keep)
     run.out.result(
-        {"stream": stream, "purged": purged}, f"Deleted {show_count(purged)} messages of stream {stream}"
+        {"stream": stream, "purged": purged}, f"Deleted {show_count(purged, 'message')} of stream {stream}"
     )
 
 
@@ -258,7 +258,7 @@ async def rm(run: Run, stream: StreamName, force: Force = False) -> None:
     """Delete a stream, its messages and its consumers."""
     async with run.jetstream() as js:
         state = (await js.get_stream(stream)).cached_info.state
-        holds = f"{show_count(state.messages)} messages and {state.consumer_count} consumers"
+        holds = f"{show_count(state.messages, 'message')} and {show_count(state.consumer_count, 'consumer')}"
         run.out.confirm(f"Delete stream {stream} with {holds}?", force=force)
         await js.delete_stream(stream)
     run.out.result({"stream": stream, "deleted": True}, f"Deleted stream {stream}")
