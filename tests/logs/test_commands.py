@@ -15,12 +15,12 @@ def test_lines_go_from_files_to_files(cli: Cli, logs: Path, tmp_path: Path) -> N
     (logs / "a.log").write_bytes(b"one\ntwo\n\xff\n")
     shipped = cli("ship", logs / "*.log", "--host", "web.1", "--create", "LOGS", "--once")
     assert shipped.err == ""
-    assert shipped.out.startswith("stopped: 3 lines, 10 B of 1 files stored, ")
+    assert shipped.out.startswith("stopped: 3 lines, 10 B of 1 file stored, ")
     assert shipped.out.endswith("0 in flight, 0 B behind\n")
     record = cli.json("ship", logs / "*.log", "--host", "web.1", "--once")
     assert (record["lines"], record["duplicates"], record["state"]) == (0, 0, "stopped")
     written = cli("consume-logs", "LOGS", tmp_path / "out", "--once").out
-    assert written.startswith("writing: 3 lines, 10 B of 1 hosts, ")
+    assert written.startswith("writing: 3 lines, 10 B of 1 host, ")
     assert cli.json("consume-logs", "LOGS", tmp_path / "out", "--once")["lines"] == 0
     (file,) = (tmp_path / "out").iterdir()
     assert file.name.startswith("web_1-")
@@ -53,6 +53,8 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     assert "not found" in cli.fails("pause", "--consumers", "OTHER/nobody", code=4)
     assert cli.json("pause", "--wait", "0s")["consumers"] == []  # and no trace of it is left
     assert "not found" in cli.fails("resume", "--shippers", "--consumers", "NONE/*", code=4)
+    assert "stream NOPE not found" in cli.fails("resume", "--consumers", "NOPE/x", code=4)
+    assert "consumer nobody" in cli.fails("resume", "--consumers", "OTHER/nobody", code=4)
     assert cli.json("pause", "--status")["shippers"]["paused"] is False  # whatever went wrong then
 
 
@@ -112,6 +114,38 @@ def test_pause_stops_agents_and_consumers_and_shows_which_follow(
     assert [each["state"] for each in cli.json("pause", "--status")["agents"]] == ["stopped"]
 
 
+def test_a_consumer_that_was_deleted_while_it_was_paused_is_forgotten_by_resume(cli: Cli) -> None:
+    cli("stream", "add", "LOGS", "--subjects", "logs.>")
+    cli("consumer", "add", "LOGS", "c")
+    cli("pause", "--consumers", "LOGS/c")
+    cli("consumer", "rm", "LOGS", "c", "--force")
+    assert cli.json("pause", "--status")["consumers"][0]["missing"] is True
+    assert cli.json("resume", "--consumers", "LOGS/c")["consumers"] == []
+    assert "not found" in cli.fails("resume", "--consumers", "LOGS/c", code=4)
+
+
+def test_a_pattern_that_matches_no_file_is_told(
+    cli: Cli, process: Callable[..., Process], logs: Path
+) -> None:
+    (logs / "a.log").write_text("one\n")
+    shipped = cli("ship", logs / "a.log", logs / "nope*.log", "--create", "LOGS", "--once")
+    assert shipped.err == f"jetspark: no file matches {logs}/nope*.log\n"
+    follower = process("ship", logs / "nope.log")
+    assert follower.popen.stderr is not None
+    assert follower.popen.stderr.readline().decode() == f"jetspark: no file matches {logs}/nope.log yet\n"
+
+
+def test_an_agent_that_is_done_is_forgotten_after_a_minute(cli: Cli, logs: Path) -> None:
+    (logs / "a.log").write_text("one\n")
+    cli("ship", logs / "a.log", "--create", "LOGS", "--once")
+    (agent,) = cli.json("pause", "--status")["agents"]
+    assert (agent["state"], agent["alive"]) == ("stopped", False)
+    report = cli.json(
+        "stream", "get", "JETSPARK_CONTROL", "--last-for", f"jetspark.control.agent.{agent['name']}"
+    )
+    assert report["headers"]["Nats-TTL"] in (["60s"], ["1m0s"], ["60"])
+
+
 def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
     (logs / "a.log").write_text("one\n")
     cli("stream", "add", "LOGS", "--subjects", "logs.>")
@@ -120,7 +154,7 @@ def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
     assert state["shippers"]["until"] is not None
     assert state["consumers"][0]["paused"] is True
     result = cli("ship", logs / "a.log", "--once")  # it waits for the end of the pause
-    assert result.out.startswith("stopped: 1 lines")
+    assert result.out.startswith("stopped: 1 line")
     assert result.err.splitlines()[-1] == "jetspark: resumed"
     assert cli("pause", "--status").out.startswith("Shippers are not paused\n")
     wait_until(lambda: not cli.json("pause", "--status")["consumers"][0]["paused"], "the consumer goes on")

@@ -138,6 +138,8 @@ class Agent:
                 await self._load_journals()
             # Before anything else that may wait: once a file is open, a rotation cannot lose it.
             self._watched.take(await asyncio.to_thread(self._watched.look))
+            for pattern in await asyncio.to_thread(self._watched.unmatched):
+                self._report(f"no file matches {pattern}{'' if self._options.once else ' yet'}")
             looking = asyncio.create_task(self._look_periodically(), name="jetspark-files")
             saver = asyncio.create_task(self._save_periodically(), name="jetspark-positions")
             try:

@@ -84,6 +84,15 @@ class WatchedFiles:
                     self._find_renamed(position, found)
         return list(found.values())
 
+    def unmatched(self) -> list[str]:
+        """The patterns that match nothing."""
+        return [
+            pattern
+            for source, _ in self._inputs
+            for pattern in source.patterns
+            if next(glob.iglob(pattern, recursive=True, include_hidden=True), None) is None
+        ]
+
     def take(self, found: Sequence[_Found]) -> None:
         """Follow the files that were found, and mark the others. Files may have been dropped since `look`."""
         now = time.monotonic()

@@ -13,7 +13,7 @@ import msgspec
 from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.agent.options import ShipOptions
-from jetspark.logs.control.switch import AGENTS, FORGOTTEN_AFTER, AgentReport
+from jetspark.logs.control.switch import AGENTS, FORGOTTEN_AFTER, STOPPED_FOR, AgentReport
 from jetspark.logs.control.watcher import SwitchWatcher
 from jetspark.logs.format.names import digest, header_text, subject_token
 
@@ -79,7 +79,7 @@ class ReportPublisher:
             await self._js.publish(
                 f"{AGENTS}.{self.name}",
                 msgspec.json.encode(report),
-                ttl=FORGOTTEN_AFTER,
+                ttl=STOPPED_FOR if status.state == "stopped" else FORGOTTEN_AFTER,
                 timeout=_TIMEOUT,
                 retry_for=0.0,
             )

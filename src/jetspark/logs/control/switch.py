@@ -37,6 +37,7 @@ __all__ = [
     "FORGOTTEN_AFTER",
     "SHIPPERS",
     "SILENT_AFTER",
+    "STOPPED_FOR",
     "AgentReport",
     "ControlState",
     "PausedConsumer",
@@ -55,8 +56,9 @@ _PREFIX: Final = "jetspark.control"
 SHIPPERS: Final = f"{_PREFIX}.shippers"
 AGENTS: Final = f"{_PREFIX}.agent"
 _CONSUMERS: Final = f"{_PREFIX}.consumer"
-#: Seconds after which the server deletes the last report of an agent.
+#: Seconds after which the server deletes the last report of an agent, and that of one that was stopped.
 FORGOTTEN_AFTER: Final = 3600.0
+STOPPED_FOR: Final = 60.0
 #: Seconds without a report after which an agent counts as dead.
 SILENT_AFTER: Final = 10.0
 
@@ -172,16 +174,22 @@ async def pause_consumer(js: JetStream, stream: str, consumer: str, until: datet
 
 
 async def resume_consumer(js: JetStream, stream: str, consumer: str) -> PausedConsumer:
-    """Resume a consumer, and delete its record, even if the consumer was deleted."""
-    missing = False
+    """Resume a consumer, and delete its record, even if the consumer was deleted.
+
+    Raises `ConsumerNotFound` or `StreamNotFound` if there is neither.
+    """
+    gone: ConsumerNotFound | StreamNotFound | None = None
+    recorded = 0
     try:
         await js.resume_consumer(stream, consumer)
-    except (ConsumerNotFound, StreamNotFound):
-        missing = True
+    except (ConsumerNotFound, StreamNotFound) as error:
+        gone = error
     with suppress(StreamNotFound):
         control = await control_stream(js, create=False)
-        await control.purge(subject=f"{_CONSUMERS}.{stream}.{consumer}")
-    return PausedConsumer(stream=stream, consumer=consumer, paused=False, missing=missing)
+        recorded = await control.purge(subject=f"{_CONSUMERS}.{stream}.{consumer}")
+    if gone is not None and not recorded:
+        raise gone
+    return PausedConsumer(stream=stream, consumer=consumer, paused=False, missing=gone is not None)
 
 
 async def read_state(js: JetStream) -> ControlState:
