@@ -31,6 +31,7 @@ COMMANDS: dict[str, list[str]] = {
     "stream copy": ["NOPE", "NEW", "--subjects", "new"],
     "stream subjects": ["NOPE"],
     "stream gaps": ["NOPE"],
+    "stream rmm": ["NOPE", "1", "--force"],
     "consumer add": ["NOPE", "c"],
     "consumer ls": ["NOPE"],
     "consumer info": ["NOPE", "c"],

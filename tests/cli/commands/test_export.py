@@ -154,6 +154,8 @@ def test_a_file_that_is_there_is_replaced_only_when_it_is_meant(
     [
         (["--format", "parquet"], "Parquet cannot go to stdout"),
         (["--format", "csv"], "'csv' is not one of jsonl, parquet"),
+        (["-o", "x.csv"], ".csv is not a format of export. Name the file .jsonl or .parquet"),
+        (["-o", "x.jsonl.gz"], ".gz is not a format of export"),
         (["-o", "/no/such/directory/x.jsonl"], "directory /no/such/directory does not exist"),
         (["-o", "/"], "is not a regular file"),
         (["--start-sequence", "1", "--since", "1h"], "exclude each other"),

@@ -93,6 +93,9 @@ def test_bench_measures_and_leaves_nothing_behind(
     assert figures["ack"]["min"] <= figures["ack"]["p99"] <= figures["ack"]["max"]
     assert cli.json("stream", "ls", "--names") == []
     assert "'lots' is not a whole number" in cli.fails("bench", "pub", "--msgs", "lots", code=2)
+    for verb in ("pub", "fetch", "latency"):
+        assert "'0' is less than 1" in cli.fails("bench", verb, "--msgs", "0", code=2)
+    assert cli.json("bench", "pub", "--msgs", "10", "--size", "0")["size"] == 0
 
 
 def test_doctor_finds_a_healthy_server(cli: Cli) -> None:

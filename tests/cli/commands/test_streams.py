@@ -230,4 +230,4 @@ def test_rmm_deletes_one_message_and_never_the_stream(cli: Cli, stream: str) -> 
     assert cli.json("stream", "rmm", stream, 3, "-f") == {"stream": stream, "sequence": 3, "deleted": True}
     state = cli.json("stream", "info", stream)["state"]
     assert (state["messages"], state["last_seq"]) == (1, 3)
-    assert "no message found" in cli.fails("stream", "rmm", stream, 2, "-f", code=4)
+    assert "sequence 2 not found" in cli.fails("stream", "rmm", stream, 2, "-f", code=4)

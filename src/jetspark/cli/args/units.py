@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 __all__ = [
+    "at_least_1",
     "count",
     "duration",
     "limit",
@@ -79,6 +80,14 @@ def count(text: str) -> int:
     if len(digits.lstrip("-0")) > 19 or int(digits) > _LARGEST:
         raise ValueError(f"{_cut(text)} is too large; the largest number is {_LARGEST}")
     return int(digits)
+
+
+def at_least_1(text: str) -> int:
+    """As `count`, without 0 and -1."""
+    number = count(text)
+    if number < 1:
+        raise ValueError(f"{text!r} is less than 1")
+    return number
 
 
 def moment(text: str) -> datetime:

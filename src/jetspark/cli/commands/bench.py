@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jetspark.cli.args.parameters import choice_option, count_option, size_option
-from jetspark.cli.args.units import show_bytes, show_count, show_duration, show_rate
+from jetspark.cli.args.parameters import choice_option, option, parser, size_option
+from jetspark.cli.args.units import at_least_1, show_bytes, show_count, show_duration, show_rate
 from jetspark.cli.command import Run, command, group
 from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
@@ -26,7 +26,14 @@ app = group("Benchmark a server on a temporary stream.")
 
 _PERCENTILES: Final = (50, 90, 99)
 
-Messages = Annotated[int | None, count_option("--msgs", help="Number of messages.")]
+Messages = Annotated[
+    int | None,
+    option("--msgs", metavar="NUMBER", parser=parser(at_least_1), help="Number of messages (100,000)."),
+]
+Probes = Annotated[
+    int | None,
+    option("--msgs", metavar="NUMBER", parser=parser(at_least_1), help="Number of messages (1,000)."),
+]
 Size = Annotated[int | None, size_option("--size", help="Size of a message (128).")]
 Storage = Annotated[
     str | None, choice_option("--storage", choices=("file", "memory"), help="Storage of the stream (file).")
@@ -45,7 +52,7 @@ async def pub(
     replicas: Replicas = 1,
 ) -> None:
     """Publish with acknowledgements, many at a time."""
-    number, bytes_ = messages or 100_000, body_size or 128
+    number, bytes_ = messages or 100_000, 128 if body_size is None else body_size
     async with run.jetstream() as js, _stream(js, storage, replicas) as name:
         seconds = await _fill(run, js, name, number, bytes_, window)
     _show(run, "pub", number, bytes_, seconds, window=window)
@@ -70,7 +77,7 @@ async def fetch(
     replicas: Replicas = 1,
 ) -> None:
     """Fetch messages from a pull consumer."""
-    number, bytes_, policy = messages or 100_000, body_size or 128, ack or "none"
+    number, bytes_, policy = messages or 100_000, 128 if body_size is None else body_size, ack or "none"
     async with run.jetstream() as js, _stream(js, storage, replicas) as name:
         await _fill(run, js, name, number, bytes_, 4096)
         config = ConsumerConfig(name="bench", ack_policy=policy, max_ack_pending=-1, inactive_threshold=60.0)
@@ -94,13 +101,13 @@ async def fetch(
 async def latency(
     run: Run,
     *,
-    messages: Messages = None,
+    messages: Probes = None,
     body_size: Size = None,
     storage: Storage = None,
     replicas: Replicas = 1,
 ) -> None:
     """Measure the time from publish to acknowledgement, and to delivery, one message at a time."""
-    number, data = messages or 1000, bytes(body_size or 128)
+    number, data = messages or 1000, bytes(128 if body_size is None else body_size)
     acked: list[float] = []
     arrived: list[float] = []
     async with run.jetstream() as js, _stream(js, storage, replicas) as name:
@@ -170,7 +177,7 @@ def _show(run: Run, bench: str, number: int, size: int, seconds: float, **settin
             "messages_per_second": round(number / seconds),
             "bytes_per_second": bytes_per_second,
         },
-        f"{bench}: {show_count(number)} messages of {show_bytes(size)}, {details}, in {seconds:.2f} s: "
+        f"{bench}: {show_count(number, 'message')} of {show_bytes(size)}, {details}, in {seconds:.2f} s: "
         f"{show_rate(number, seconds)} messages/s, {show_bytes(bytes_per_second)}/s",
     )
 

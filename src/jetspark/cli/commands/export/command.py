@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from jetspark.cli.args.parameters import (
     Force,
@@ -37,6 +37,10 @@ from jetspark.jetstream.read.loss import OF_THE_WHOLE_STREAM
 from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads_direct, stream_info
 
 app = single()
+
+
+#: Formats by the suffix of a file.
+_KINDS: Final = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", "": "jsonl"}
 
 
 class _Bounds(NamedTuple):
@@ -96,7 +100,7 @@ async def export(
     if first is not None and since is not None:
         raise Failure("--start-sequence and --since exclude each other", code=Exit.USAGE)
     path = None if output is None or str(output) == "-" else expanded(output)
-    chosen = kind or ("parquet" if path is not None and path.suffix == ".parquet" else "jsonl")
+    chosen = kind or _kind_of(path)
     _check_file(run, path, chosen, force=force)
     number = size = 0
     async with run.jetstream() as js:
@@ -141,7 +145,7 @@ async def export(
             "file_bytes": file_bytes,
             "seconds": round(seconds, 3),
         },
-        f"Exported {show_count(number)} messages of {stream}, {show_bytes(size)}, to {path} "
+        f"Exported {show_count(number, 'message')} of {stream}, {show_bytes(size)}, to {path} "
         f"({show_bytes(file_bytes)}) in {seconds:.1f} s: {show_rate(number, seconds)} rows/s",
     )
 
@@ -166,6 +170,19 @@ def _without_gc() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _kind_of(path: Path | None) -> str:
+    """The format that a file name stands for. Raises `Failure` for a name that stands for another one."""
+    suffix = ".jsonl" if path is None else path.suffix.lower()
+    try:
+        return _KINDS[suffix]
+    except KeyError:
+        raise Failure(
+            f"{suffix} is not a format of export",
+            "Name the file .jsonl or .parquet, or choose one of jsonl, parquet with --format",
+            Exit.USAGE,
+        ) from None
 
 
 def _check_file(run: Run, path: Path | None, kind: str, *, force: bool) -> None:

@@ -264,6 +264,24 @@ async def rm(run: Run, stream: StreamName, force: Force = False) -> None:
     run.out.result({"stream": stream, "deleted": True}, f"Deleted stream {stream}")
 
 
+@command(app, "rmm", examples="jetspark stream rmm ORDERS 17\njetspark stream rmm ORDERS 17 --force")
+async def rmm(
+    run: Run,
+    stream: StreamName,
+    sequence: Annotated[int, typer.Argument(metavar="SEQUENCE", min=1, help="Sequence of the message.")],
+    force: Force = False,
+) -> None:
+    """Delete one message of a stream, and overwrite it on disk."""
+    async with run.jetstream() as js:
+        found = await js.get_stream(stream)
+        run.out.confirm(f"Delete message {sequence} of stream {stream}?", force=force)
+        await found.secure_delete_message(sequence)
+    run.out.result(
+        {"stream": stream, "sequence": sequence, "deleted": True},
+        f"Deleted message {sequence} of stream {stream}",
+    )
+
+
 def show_info(out: Output, info: StreamInfo, heading: str) -> None:
     if out.json:
         out.value(to_json(info))
