@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
@@ -23,6 +22,7 @@ from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.ui.failure import CONNECT, Exit, Failure
 from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import cancelled_by_sigterm
+from jetspark.cli.ui.streams import forget_stdout
 from jetspark.errors import AuthorizationError, ConnectionClosed, Error, Timeout, TLSError, UsageError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _execute(function: Callable[..., Any], run: Run, arguments: dict[str, Any]) 
                 function(run, **arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
         raise typer.Exit(Exit.BROKEN_PIPE) from None
     except KeyboardInterrupt:
         raise typer.Exit(Exit.INTERRUPTED) from None
@@ -175,11 +175,3 @@ def _without_log() -> Iterator[None]:
         yield
     finally:
         logger.disabled = was
-
-
-def _forget_stdout() -> None:
-    """Redirect stdout to null: its reader is gone, and the interpreter flushes it at exit."""
-    with suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)

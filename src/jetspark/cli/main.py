@@ -19,7 +19,7 @@ from jetspark._version import __version__
 from jetspark.cli.args.table import as_parameters, take_options
 from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.ui.failure import Exit, Failure, describe
-from jetspark.cli.ui.output import buffer_stdout
+from jetspark.cli.ui.streams import STDOUT, forget_stdout, prepare_streams
 
 __all__ = ["TREE", "Entry", "main"]
 
@@ -120,15 +120,24 @@ def _root() -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process, and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    buffer_stdout()
+    prepare_streams()
     try:
         code = _root().main(args=given, prog_name="jetspark", standalone_mode=False)
+        sys.stdout.flush()
         return code if isinstance(code, int) else Exit.OK
+    except (BrokenPipeError, SystemExit) as error:
+        # Rich, which shows the help, exits by itself.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        forget_stdout()
+        return Exit.BROKEN_PIPE
     except typer.Abort:
         return _end("nothing was changed", Exit.INTERRUPTED)
     except typer.TyperException as error:
         return _end_usage(error)
     except Exception as error:
+        if isinstance(error, OSError) and error.filename == STDOUT:
+            forget_stdout()
         if os.environ.get("JETSPARK_TRACEBACK") and not isinstance(error, Failure):
             raise
         return _end(*describe(error))
@@ -147,6 +156,6 @@ def _end(line: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        pass  # The reader of stdout is gone; the error still goes to stderr.
+        forget_stdout()  # The error still goes to stderr.
     sys.stderr.write(f"jetspark: {line}\n")
     return code

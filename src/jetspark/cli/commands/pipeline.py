@@ -314,7 +314,7 @@ class _LiveLine:
         self._status: Any = None
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and not self._out.json:
+        if self._out.animated and not self._out.json:
             from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
 
             self._status = Console(stderr=True, highlight=False, markup=False).status("Waiting for lines")

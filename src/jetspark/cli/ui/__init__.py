@@ -1,7 +1,9 @@
 """What a command prints, and how it ends.
 
 escape.py    makes names and data from the network safe for a terminal
+streams.py   standard output and error, whatever the shell made of them
 failure.py   `Failure`, the exit codes, and the one-line text of every error
+table.py     the widths of columns that fit a terminal
 output.py    `Output`: results on stdout, remarks and progress on stderr, questions
 json.py      the fields of `--json`
 messages.py  messages as text

@@ -14,6 +14,7 @@ from typing import Final
 
 from jetspark import errors
 from jetspark.cli.ui.escape import escape_line
+from jetspark.cli.ui.streams import STDOUT
 
 __all__ = ["CONNECT", "Exit", "Failure", "describe", "require"]
 
@@ -156,6 +157,8 @@ def describe(error: BaseException) -> tuple[str, int]:
                 if hint and "{stream}" in hint:
                     hint = hint.replace("{stream}", getattr(error, "stream", None) or "STREAM")
                 return _line(message, hint), code
+    if isinstance(error, OSError) and error.filename == STDOUT:
+        return _line(f"cannot write to stdout: {error.strerror}", None), Exit.FAILED
     if isinstance(error, OSError) and error.filename is not None:
         return _line(f"{error.filename}: {error.strerror}", None), Exit.FAILED
     return (

@@ -7,24 +7,29 @@ escaped here; callers pass it unescaped.
 from __future__ import annotations
 
 import functools
-import io
 import json
+import re
 import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import typer
 
 from jetspark.cli.ui.escape import escape_json, escape_line, escape_payload
 from jetspark.cli.ui.failure import Exit, Failure
+from jetspark.cli.ui.streams import is_pipe
+from jetspark.cli.ui.table import fit_columns
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Output", "ProgressBar", "buffer_stdout"]
+__all__ = ["Output", "ProgressBar"]
+
+#: A number, size, duration, date, or several of them.
+_EXACT: Final = re.compile(r"-?\d[\d.,:/@ -]*[A-Za-z%/]{0,3}(?:\d+[a-z]{1,2})*(?: ago)?")
 
 
 class ProgressBar:
@@ -56,15 +61,20 @@ class Output:
         """Whether the user can be asked."""
         return sys.stdin.isatty() and sys.stderr.isatty()
 
+    @property
+    def animated(self) -> bool:
+        """Whether progress is shown: on a terminal, unless a program that reads the output shows it there."""
+        return sys.stderr.isatty() and not is_pipe(sys.stdout)
+
     # --- results
 
     def value(self, value: Any) -> None:
         """Print a JSON document."""
-        sys.stdout.write(escape_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+        sys.stdout.write(escape_json(_dumps(value, indent=2)) + "\n")
 
     def record(self, value: Any) -> None:
         """Print one JSON document of many, on a line."""
-        self.text(escape_json(json.dumps(value, ensure_ascii=False)), safe=True)
+        self.text(escape_json(_dumps(value)), safe=True)
 
     def result(self, document: Any, text: object) -> None:
         """Print the result of a command: a JSON document, or the text."""
@@ -108,7 +118,8 @@ class Output:
             return
         right = [all(map(_is_number, column)) for column in zip(*listed, strict=True)]
         if sys.stdout.isatty():
-            _draw(columns, listed, right)
+            if left_out := _draw(columns, listed, right):
+                self.note(f"Too narrow for {', '.join(left_out)}; --json has everything")
             return
         widths = [max(map(len, column)) for column in zip(columns, *listed, strict=True)]
         for row in (columns, *listed):
@@ -139,7 +150,7 @@ class Output:
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[ProgressBar]:
         """Show a progress bar while the context lasts."""
-        if not sys.stderr.isatty():
+        if not self.animated:
             yield ProgressBar()
             return
         from rich import progress  # noqa: PLC0415 - loaded when something is shown
@@ -196,16 +207,9 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def buffer_stdout() -> None:
-    """Buffer stdout if it is unbuffered, as with PYTHONUNBUFFERED.
-
-    An unbuffered write to a full pipe is cut short without an error. Lines are flushed one by one anyway.
-    """
-    unbuffered = getattr(sys.stdout, "buffer", None)
-    if isinstance(unbuffered, io.RawIOBase):
-        sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(unbuffered), encoding=sys.stdout.encoding, errors=sys.stdout.errors
-        )
+def _dumps(value: Any, *, indent: int | None = None) -> str:
+    # Not every encoding has every character, and JSON knows how to escape them.
+    return json.dumps(value, indent=indent, ensure_ascii=not sys.stdout.encoding.lower().startswith("utf"))
 
 
 def _show(value: object) -> str:
@@ -216,18 +220,35 @@ def _is_number(cell: str) -> bool:
     return cell.replace(",", "").replace(".", "").isdigit()
 
 
-def _draw(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
-    """Print a table on a terminal."""
+def _draw(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> list[str]:
+    """Print a table on a terminal. Returns the columns for which there is no room."""
     from rich import box  # noqa: PLC0415 - loaded when something is shown
+    from rich.cells import cell_len  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    console = _console("stdout")
+    cells = list(zip(columns, *rows, strict=True))
+    widths = fit_columns(
+        [max(map(cell_len, column)) for column in cells],
+        [not all(map(_is_exact, column[1:])) for column in cells],
+        console.width,
+    )
     table = Table(box=box.ROUNDED, header_style="bold")
-    for column, is_right in zip(columns, right, strict=True):
-        table.add_column(Text(column), justify="right" if is_right else "left", overflow="fold")
+    overflow: Any = "ellipsis" if console.encoding.startswith("utf") else "crop"
+    for column, is_right, width in zip(columns, right, widths, strict=True):
+        if width:
+            justify: Any = "right" if is_right else "left"
+            table.add_column(Text(column), justify=justify, width=width, no_wrap=True, overflow=overflow)
     for row in rows:
-        table.add_row(*map(Text, row))
-    _console("stdout").print(table)
+        table.add_row(*(Text(cell) for cell, width in zip(row, widths, strict=True) if width))
+    console.print(table)
+    return [column for column, width in zip(columns, widths, strict=True) if not width]
+
+
+def _is_exact(cell: str) -> bool:
+    """Whether a part of it would say something else: a number, a size, a date."""
+    return cell in ("", "never") or _EXACT.fullmatch(cell) is not None
 
 
 def _console(stream: str) -> Console:
