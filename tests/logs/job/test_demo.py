@@ -99,15 +99,22 @@ def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match
 @pytest.mark.timeout(600)
 def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process], tmp_path: Path) -> None:
     place = tmp_path / "demo"
+    began = time.monotonic()
     ended = process(
         *("demo", "--seconds", "2s", "--hosts", 2, "--rate", 200, "--no-kill", "--directory", place)
     ).end(SLOW)
     assert (ended.code, ended.err) == (0, "")
     summary = ended.out[ended.out.index("Lines written") :]
-    assert re.match(
-        r"Lines written ([\d,]+) = rows [\d,]+ \+ dead letters \d+, duplicates 0, kills of Spark 0, in",
+    told = re.match(
+        r"Lines written ([\d,]+) = rows [\d,]+ \+ dead letters \d+, duplicates 0, kills of Spark 0, "
+        r"in (\d+) s",
         summary,
     )
+    assert told
+    # The time is that of the whole, the start of the last Spark and its count included.
+    counting = re.search(r"^ *([\d.]+) s  Spark counts the lines$", ended.out, re.MULTILINE)
+    assert counting
+    assert float(counting[1]) < int(told[2]) <= time.monotonic() - began + 1
     for text in ("Top hosts: web", "Status codes: 200 ", f"Table: {place}/table", f"Plot: {place}/"):
         assert text in summary
     assert (place / "throughput_and_lag.png").read_bytes().startswith(b"\x89PNG")

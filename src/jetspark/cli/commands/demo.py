@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -83,6 +85,7 @@ def demo(
     At the end Spark counts the lines. The exit code is 0 if each line that was written is exactly once in the
     table or among the dead letters.
     """
+    began = time.monotonic()
     for module in ("pyspark", "matplotlib"):
         require(module, "the demo", "demo")
     from jetspark.logs.demo.hosts import Host, OwnFiles  # noqa: PLC0415 - loads Spark
@@ -106,11 +109,12 @@ def demo(
             _View(run.out, pipeline) as view,
         ):
             _watch(pipeline, view, 0.0 if files else seconds or 20.0, kill=kill)
-            counts = _count(pipeline, simulated=not files)
+            with view.waiting("Spark counts the lines"):
+                counts = _count(pipeline, simulated=not files)
         draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
     except Error as error:
         raise Failure(str(error), f"All files are in {place}") from error
-    _show(run, counts, pipeline)
+    _show(run, counts, pipeline, time.monotonic() - began)
     if not counts.match:
         raise Failure(
             f"the counts do not match: {counts.lost:,} lines missing, {counts.duplicates:,} duplicates",
@@ -140,7 +144,6 @@ def _watch(pipeline: Pipeline, view: _View, seconds: float, *, kill: bool) -> No
     _run_for(seconds / 2, pipeline, view)
     view.note("the hosts are done, waiting for the rest")
     pipeline.finish(view.show, timeout=_TIMEOUT)
-    view.note("Spark counts the lines")
 
 
 def _run_for(seconds: float, pipeline: Pipeline, view: _View) -> None:
@@ -165,7 +168,7 @@ def _count(pipeline: Pipeline, *, simulated: bool) -> LineCounts:
         spark.stop()
 
 
-def _show(run: Run, counts: LineCounts, pipeline: Pipeline) -> None:
+def _show(run: Run, counts: LineCounts, pipeline: Pipeline, seconds: float) -> None:
     place = pipeline.place
     files = {
         "table": place / "table",
@@ -175,13 +178,14 @@ def _show(run: Run, counts: LineCounts, pipeline: Pipeline) -> None:
     }
     if run.out.json:
         paths = {name: str(path) for name, path in files.items()}
-        run.out.value({**dataclasses.asdict(counts), "lost": counts.lost, "balanced": counts.match, **paths})
+        totals = {**dataclasses.asdict(counts), "lost": counts.lost, "balanced": counts.match}
+        run.out.value({**totals, "seconds": round(seconds, 1), **paths})
         return
     equals = "=" if counts.match else "!="
     run.out.text(
         f"Lines written {show_count(counts.written)} {equals} rows {show_count(counts.rows)} + dead letters "
         f"{show_count(counts.dead_letters)}, duplicates {show_count(counts.duplicates)}, "
-        f"kills of Spark {len(pipeline.killed)}, in {pipeline.last.seconds:.0f} s"
+        f"kills of Spark {len(pipeline.killed)}, in {seconds:.0f} s"
     )
     run.out.details(
         [
@@ -211,7 +215,8 @@ class _View:
         if sys.stdout.isatty() and not self._out.json:
             from rich.live import Live  # noqa: PLC0415 - loaded when something is shown
 
-            self._live = Live(self._table(), transient=True)
+            # It draws itself anew four times a second, even while nothing happens here.
+            self._live = Live(get_renderable=self._table, transient=True)
             self._live.start()
         else:
             self.note(self._note)
@@ -224,24 +229,38 @@ class _View:
     def note(self, text: str) -> None:
         """Show what happens now."""
         self._note = text
-        if self._live is not None:
-            self._live.update(self._table())
-        else:
+        if self._live is None:
             self._print(text)
 
     def show(self, sample: Sample) -> Sample:
         """Show a sample, and return it."""
-        if self._live is not None:
-            self._live.update(self._table())
-        elif sample.seconds >= self._next:
+        if self._live is None and sample.seconds >= self._next:
             self._next = sample.seconds + _EVERY
             values = "  ".join(f"{name} {value}" for name, value in self._values())
             self._print(values)
         return sample
 
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Show every few seconds that something still goes on."""
+        self.note(text)
+        over = threading.Event()
+
+        def repeat() -> None:
+            while not over.wait(_EVERY):
+                self._print(text)
+
+        thread = threading.Thread(target=repeat, name="jetspark-demo-waiting", daemon=True)
+        if self._live is None:
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+
     def _print(self, text: str) -> None:
         if not self._out.json:
-            self._out.text(f"{self._pipeline.last.seconds:5.1f} s  {text}")
+            self._out.text(f"{self._pipeline.elapsed:5.1f} s  {text}")
 
     def _values(self) -> list[tuple[str, str]]:
         samples = self._pipeline.samples
@@ -258,7 +277,8 @@ class _View:
     def _table(self) -> Any:
         from rich.table import Table  # noqa: PLC0415
 
-        table = Table(title="jetspark demo", caption=self._note, min_width=70)
+        caption = f"{self._note} ({self._pipeline.elapsed:.0f} s)"
+        table = Table(title="jetspark demo", caption=caption, min_width=70)
         for name, _ in self._values():
             table.add_column(name, justify="right")
         table.add_row(*(value for _, value in self._values()))

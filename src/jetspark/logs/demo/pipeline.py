@@ -131,7 +131,7 @@ class Pipeline:
 
     def kill_job(self) -> None:
         self.job.kill()
-        self.killed.append(time.monotonic() - self._began)
+        self.killed.append(self.elapsed)
         self.job = self._start_job()
 
     def kill_agent(self, number: int) -> None:
@@ -147,6 +147,11 @@ class Pipeline:
     # --- progress
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._began
+
+    @property
     def last(self) -> Sample:
         return self.samples[-1] if self.samples else Sample()
 
@@ -157,7 +162,7 @@ class Pipeline:
                 raise Error(f"{name} ended: {command.last_message}")
         record = self.job.last
         sample = Sample(
-            seconds=time.monotonic() - self._began,
+            seconds=self.elapsed,
             written=sum(source.written for source in self.sources),
             shipped=self._shipped + sum(map(_lines, self.agents)),
             stored=self._logs.info().state.messages,
