@@ -1,17 +1,15 @@
 """The blocking API: the same classes and methods without await, for scripts, threads and notebooks."""
 
-import os
+from example_server import example_server
 
 import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
-
-with jetspark.blocking.connect(URL) as nc:
+with example_server("EXAMPLE_SCRIPTS") as url, jetspark.blocking.connect(url) as nc:
     js = nc.jetstream()
-    stream = js.create_stream(StreamConfig(name="SCRIPTS", subjects=["scripts"]))
+    stream = js.create_stream(StreamConfig(name="EXAMPLE_SCRIPTS", subjects=["example.scripts"]))
     for number in range(5):
-        js.publish("scripts", b"%d" % number)
+        js.publish("example.scripts", b"%d" % number)
 
     consumer = stream.create_consumer(ConsumerConfig(durable_name="reader"))
     for message in consumer.fetch(3, expires=1.0):

@@ -1,23 +1,22 @@
 """The classic pull subscription, as in nats-py."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
+        await js.create_stream(StreamConfig(name="EXAMPLE_ORDERS", subjects=["example.orders.>"]))
         for number in range(5):
-            await js.publish("orders.new", f"order {number}".encode())
+            await js.publish("example.orders.new", f"order {number}".encode())
 
         # Finds the stream by its subject, and creates the durable consumer.
-        subscription = await js.pull_subscribe("orders.>", "billing")
+        subscription = await js.pull_subscribe("example.orders.>", "billing")
         batch = await subscription.fetch(5, timeout=2.0)
         for message in batch:
             print(message.data.decode())
@@ -29,4 +28,5 @@ async def main() -> None:
         await subscription.unsubscribe()  # deletes the durable that it created
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_ORDERS") as url:
+    asyncio.run(main(url))

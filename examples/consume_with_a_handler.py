@@ -1,15 +1,14 @@
 """A handler is called with every message, four at once. If it raises, the message is redelivered."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
+async def main(url: str) -> None:
     done = asyncio.Event()
     handled: set[int] = set()
 
@@ -22,11 +21,11 @@ async def main() -> None:
         if len(handled) == 20:
             done.set()
 
-    async with jetspark.connect(URL) as nc:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        stream = await js.create_stream(StreamConfig(name="JOBS", subjects=["jobs"]))
+        stream = await js.create_stream(StreamConfig(name="EXAMPLE_JOBS", subjects=["example.jobs"]))
         for number in range(20):
-            await js.publish("jobs", b"%d" % number)
+            await js.publish("example.jobs", b"%d" % number)
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="workers"))
 
         running = await consumer.consume(
@@ -37,4 +36,5 @@ async def main() -> None:
         print("handled", len(handled), "of 20")
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_JOBS") as url:
+    asyncio.run(main(url))

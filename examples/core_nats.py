@@ -1,15 +1,14 @@
 """Core NATS: publish and subscribe, a queue group, requests."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL, name="core-example") as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url, name="core-example") as nc:
         # Read a subscription as an iterator ...
         subscription = await nc.subscribe("weather.*", max_msgs=2)
         nc.publish("weather.berlin", b"rain", headers={"Station": "Tegel"})
@@ -31,4 +30,5 @@ async def main() -> None:
             print(error)
 
 
-asyncio.run(main())
+with example_server() as url:
+    asyncio.run(main(url))

@@ -1,22 +1,21 @@
 """Poison messages: after three deliveries the server publishes an advisory; read the dead letters."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        await js.create_advisory_stream()  # stores the advisories about deliveries
-        stream = await js.create_stream(StreamConfig(name="MAIL", subjects=["mail"]))
+        await js.create_advisory_stream("EXAMPLE_ADVISORIES")  # stores the advisories about deliveries
+        stream = await js.create_stream(StreamConfig(name="EXAMPLE_MAIL", subjects=["example.mail"]))
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="sender", max_deliver=3))
         for address in (b"ann@example.org", b"not an address", b"bob@example.org"):
-            await js.publish("mail", address)
+            await js.publish("example.mail", address)
 
         idle = 0
         while idle < 2:
@@ -34,4 +33,5 @@ async def main() -> None:
             print(f"dead after {letter.deliveries} deliveries: {letter.message.data.decode()!r}")
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_MAIL", "EXAMPLE_ADVISORIES") as url:
+    asyncio.run(main(url))

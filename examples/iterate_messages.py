@@ -1,24 +1,23 @@
 """An endless iterator over messages, with a buffer that refills itself."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
+        stream = await js.create_stream(StreamConfig(name="EXAMPLE_LOGS", subjects=["example.logs.>"]))
         async with js.publisher() as publisher:
             for number in range(1_000):
-                await publisher.send(f"logs.web{number % 3}", b"line %d" % number)
+                await publisher.send(f"example.logs.web{number % 3}", b"line %d" % number)
 
         consumer = await stream.create_consumer(
-            ConsumerConfig(durable_name="web1", filter_subject="logs.web1")
+            ConsumerConfig(durable_name="web1", filter_subject="example.logs.web1")
         )
         count = 0
         async with consumer.messages(max_messages=100) as messages:
@@ -30,4 +29,5 @@ async def main() -> None:
         print("web1 wrote", count, "lines")
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_LOGS") as url:
+    asyncio.run(main(url))

@@ -1,20 +1,19 @@
 """A queue of push subscribers: members share the work, and a member that leaves keeps the consumer."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable
+
+from example_server import example_server
 
 import jetspark
 from jetspark import JetStreamMsg, StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc, jetspark.connect(URL) as other:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc, jetspark.connect(url) as other:
         js = nc.jetstream()
-        await js.create_stream(StreamConfig(name="JOBS", subjects=["jobs.>"]))
+        await js.create_stream(StreamConfig(name="EXAMPLE_JOBS", subjects=["example.jobs.>"]))
         done: Counter[str] = Counter()
         everything = asyncio.Event()
 
@@ -27,11 +26,11 @@ async def main() -> None:
             return handle
 
         # Without `durable=`, the queue's name is also the name of the durable consumer.
-        first = await js.subscribe("jobs.>", "workers", callback=worker("first"))
-        await other.jetstream().subscribe("jobs.>", "workers", callback=worker("second"))
+        first = await js.subscribe("example.jobs.>", "workers", callback=worker("first"))
+        await other.jetstream().subscribe("example.jobs.>", "workers", callback=worker("second"))
 
         for number in range(20):
-            await js.publish("jobs.new", f"job {number}".encode())
+            await js.publish("example.jobs.new", f"job {number}".encode())
         await everything.wait()
         print(f"{done.total()} jobs, shared by {len(done)}")
 
@@ -39,9 +38,10 @@ async def main() -> None:
         await first.drain()
         everything.clear()
         for number in range(20, 40):
-            await js.publish("jobs.new", f"job {number}".encode())
+            await js.publish("example.jobs.new", f"job {number}".encode())
         await everything.wait()
         print(f"{done.total()} jobs, the last 20 by the one that stayed")
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_JOBS") as url:
+    asyncio.run(main(url))

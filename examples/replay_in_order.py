@@ -1,22 +1,21 @@
 """An ordered consumer reads a stream from any sequence, in order and without gaps, also after a fault."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        stream = await js.create_stream(StreamConfig(name="TRADES", subjects=["trades.*"]))
+        stream = await js.create_stream(StreamConfig(name="EXAMPLE_TRADES", subjects=["example.trades.*"]))
         for number in range(1, 101):
-            await js.publish(f"trades.{'AB'[number % 2]}", b"%d" % number)
+            await js.publish(f"example.trades.{'AB'[number % 2]}", b"%d" % number)
 
-        replay = await stream.ordered_consumer(opt_start_seq=50, filter_subjects="trades.A")
+        replay = await stream.ordered_consumer(opt_start_seq=50, filter_subjects="example.trades.A")
         batch = await replay.fetch(5)
         print([message.metadata.sequence.stream for message in batch])
 
@@ -27,4 +26,5 @@ async def main() -> None:
         print([message.metadata.sequence.stream for message in batch])
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_TRADES") as url:
+    asyncio.run(main(url))

@@ -1,22 +1,21 @@
 """A work queue: acknowledge a task, retry it later, ask for more time, terminate it."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import ConsumerConfig, RetentionPolicy, StreamConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
         stream = await js.create_stream(
-            StreamConfig(name="WORK", subjects=["work"], retention=RetentionPolicy.WORKQUEUE)
+            StreamConfig(name="EXAMPLE_WORK", subjects=["example.work"], retention=RetentionPolicy.WORKQUEUE)
         )
         for task in (b"easy", b"busy", b"long", b"broken"):
-            await js.publish("work", task)
+            await js.publish("example.work", task)
         worker = await stream.create_consumer(
             ConsumerConfig(durable_name="worker", ack_wait=10, max_deliver=5)
         )
@@ -44,4 +43,5 @@ async def main() -> None:
         print("left in the queue:", (await stream.info()).state.messages)
 
 
-asyncio.run(main())
+with example_server("EXAMPLE_WORK") as url:
+    asyncio.run(main(url))

@@ -1,14 +1,16 @@
-"""Every example runs, against a server of its own, and prints what it promises."""
+"""Every example runs, one after the other against one server, and prints what it promises."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jetspark import StreamConfig, blocking
 from jetspark.server import Server
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -18,7 +20,7 @@ LAST_LINES = {
     "all_or_nothing": "still 2 entries",
     "blocking": "iterated 4",
     "classic_fetch": (
-        "no message of ORDERS > billing within 0.5 s. No message is available, or max_ack_pending "
+        "no message of EXAMPLE_ORDERS > billing within 0.5 s. No message is available, or max_ack_pending "
         "messages wait for acknowledgement"
     ),
     "consume_with_a_handler": "handled 20 of 20",
@@ -26,7 +28,7 @@ LAST_LINES = {
     "dead_letters": "dead after 3 deliveries: 'not an address'",
     "iterate_messages": "web1 wrote 333 lines",
     "key_value": "cached: {'eur.usd': '1.11'}",
-    "look_up": "stream STATE: no message found (10037)",
+    "look_up": "stream EXAMPLE_STATE: no message found (10037)",
     "object_store": "objects: ['model.bin', 'latest']",
     "publish_many": "stored 10001",
     "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
@@ -41,19 +43,47 @@ LAST_LINES = {
 }
 
 
-def test_no_example_is_forgotten() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(LAST_LINES)
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
 
 
-@pytest.mark.parametrize("name", sorted(LAST_LINES))
-def test_an_example_runs_and_prints_what_it_promises(name: str, server: Server) -> None:
+def run(name: str, url: str) -> list[str]:
+    """The lines that an example prints."""
     result = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
-        env={**os.environ, "NATS_URL": server.url},
+        env={**os.environ, "NATS_URL": url},
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[-1] == LAST_LINES[name]
+    return result.stdout.splitlines()
+
+
+def test_no_example_is_forgotten() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} - {"example_server"} == set(LAST_LINES)
+
+
+@pytest.mark.parametrize("name", sorted(LAST_LINES))
+def test_an_example_runs_and_prints_what_it_promises(name: str, one_server: Server) -> None:
+    assert run(name, one_server.url)[-1] == LAST_LINES[name]
+
+
+def test_the_examples_use_streams_of_their_own_and_leave_none(one_server: Server) -> None:
+    with blocking.connect(one_server.url) as connection:
+        js = connection.jetstream()
+        js.create_stream(StreamConfig(name="STATE", subjects=["state.*"]))
+        # What a run that was interrupted left behind is no hindrance.
+        js.create_stream(StreamConfig(name="EXAMPLE_STATE", subjects=["example.>"]))
+        assert run("look_up", one_server.url)[-1] == LAST_LINES["look_up"]
+        assert "STATE" in js.stream_names()
+        assert "EXAMPLE_STATE" not in js.stream_names()
+
+
+def test_an_example_starts_a_server_if_none_answers() -> None:
+    first, *_, last = run("all_or_nothing", "nats://127.0.0.1:1")
+    assert first == "No server answers on nats://127.0.0.1:1: the example starts one of its own."
+    assert last == LAST_LINES["all_or_nothing"]
