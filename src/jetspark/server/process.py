@@ -35,9 +35,26 @@ _NOT_RELOADED = "Failed to reload server configuration"
 def run(**options: Unpack[OptionNames]) -> Server:
     """Start a server on 127.0.0.1 and return it when it answers.
 
-    The keywords are the fields of `jetspark.server.Options`. Use it as a context manager, `with` or
-    `async with`; the latter stops without blocking the loop. The start itself blocks for some ten
-    milliseconds: where that matters use `async with Server(...)`, which starts in a thread.
+    Use it as a context manager, `with` or `async with`; the latter stops without blocking the loop. The
+    start itself blocks for some ten milliseconds: where that matters use `async with Server(...)`, which
+    starts in a thread.
+
+    Args:
+        store_dir: Directory of JetStream's store, which is kept; by default a private one that is not.
+        port: Port on 127.0.0.1; 0, the default, is a free one.
+        jetstream: Whether it has JetStream (True).
+        name: Name of the server; by default a random one.
+        domain: Domain of JetStream; none by default.
+        sync_interval: Seconds between two fsyncs of the store, or `always`; 2 minutes by default.
+        users: Users with passwords and permissions, as `User`; by default everybody may connect.
+        token: Token that clients need; none by default.
+        nkeys: Public user nkeys (`U...`) that may connect.
+        tls: Certificates, as `TLS`; by default connections are not encrypted.
+        max_payload: Largest message in bytes (1 MiB).
+        monitor: Open an HTTP monitoring port on loopback (False); see `Server.monitor_url`.
+        debug, trace: Log more, or everything (False).
+        config: Text appended to the configuration file.
+        ready_timeout: Seconds that the start may take (10).
 
     Raises UsageError for a bad option, ServerNotFound without an executable and ServerStartError, with
     the server's log, when it does not answer within `ready_timeout` seconds.

@@ -30,7 +30,21 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn, Self, Union, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    NewType,
+    NoReturn,
+    Self,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 
@@ -38,13 +52,19 @@ from jetspark.core.json import decode_json
 from jetspark.errors import RemoteProtocolError, UsageError
 from jetspark.wire.subjects import check_text
 
-__all__ = ["Duration", "Model", "UInt", "from_ns", "time_from_wire", "to_ns"]
+__all__ = ["Duration", "Int32", "Model", "UInt", "from_ns", "time_from_wire", "to_ns"]
 
-#: Seconds in Python, nanoseconds on the wire.
-Duration = Annotated[float, msgspec.Meta(extra={"unit": "ns"})]
-
-#: An unsigned 64-bit integer: the server cannot read a negative one.
-UInt = Annotated[int, msgspec.Meta(ge=0)]
+if TYPE_CHECKING:
+    #: Seconds in Python, nanoseconds on the wire.
+    Duration: TypeAlias = float
+    #: An unsigned 64-bit integer: the server cannot read a negative one.
+    UInt: TypeAlias = int
+    #: A signed 32-bit integer.
+    Int32: TypeAlias = int
+else:  # `help()` shows these names.
+    Duration = NewType("Seconds", float)  # noqa: PLC0132
+    UInt = NewType("UInt", int)
+    Int32 = NewType("Int32", int)
 
 _INT64 = 2**63 - 1
 #: Levels of objects and lists in a field that jetspark does not know. What shows or writes them is recursive.
@@ -269,10 +289,7 @@ def _plan(cls: type[Model]) -> tuple[_Field, ...]:
 def _codec(annotation: Any) -> _Codec:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        meta = arguments[1]
-        if meta.extra == {"unit": "ns"}:
-            return _DURATION
-        return _integer(meta.ge, meta.le)
+        return _integer(arguments[1].ge, arguments[1].le)
     if origin in (Union, types.UnionType):
         # `Policy | str | None`: the most specific member of the union decides.
         members = [member for member in arguments if member not in (type(None), str)]
@@ -408,6 +425,9 @@ _PLAIN: dict[Any, _Codec] = {
     str: _Codec("text in UTF-8", _accept_text, _same, _accept(str)),
     bool: _Codec("True or False", _accept(bool), _same, _accept(bool)),
     int: _integer(None, None),
+    UInt: _integer(0, None),
+    Int32: _integer(-(2**31), 2**31 - 1),
+    Duration: _DURATION,
     bytes: _Codec("bytes", _accept(bytes), lambda value: base64.b64encode(value).decode(), base64.b64decode),
     datetime: _Codec("a datetime with a time zone", _accept_time, _time_to_wire, time_from_wire),
     Any: _Codec("anything", _same, _same, _same),

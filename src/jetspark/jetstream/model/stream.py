@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import msgspec
 
-from jetspark.jetstream.model.base import Duration, Model, UInt
+from jetspark.jetstream.model.base import Duration, Int32, Model, UInt
 from jetspark.wire.subjects import check_filter, check_name, check_subject, subjects_overlap
 
 __all__ = [
@@ -150,22 +150,25 @@ class StreamConsumerSource(Model, frozen=True, kw_only=True):
 
 
 class StreamSource(Model, frozen=True, kw_only=True):
-    """Another stream that is mirrored or sourced."""
+    """Another stream that is mirrored or sourced.
 
-    #: Name of the other stream.
+    Attributes:
+        name: Name of the other stream.
+        opt_start_seq: First sequence to copy.
+        opt_start_time: Copy what was stored at this time or later.
+        filter_subject: Copy only what matches.
+        subject_transforms: Filters, each with the subject that matches are stored under; not together with
+            `filter_subject`. Server 2.10.
+        external: How to reach the stream, when it is in another account or domain.
+        consumer: Read through this durable consumer instead of one that the server makes. Server 2.14.
+    """
+
     name: str
-    #: First sequence to copy.
     opt_start_seq: UInt | None = None
-    #: Copy what was stored at this time or later.
     opt_start_time: datetime | None = None
-    #: Copy only what matches.
     filter_subject: str | None = None
-    #: Filters, each with the subject that matches are stored under; not together with
-    #: `filter_subject`. Server 2.10.
     subject_transforms: list[SubjectTransform] = msgspec.field(default_factory=list)
-    #: How to reach the stream, when it is in another account or domain.
     external: ExternalStream | None = None
-    #: Read through this durable consumer instead of one that the server makes. Server 2.14.
     consumer: StreamConsumerSource | None = None
 
     def check(self) -> None:
@@ -185,6 +188,57 @@ class StreamConfig(Model, frozen=True, kw_only=True):
     """The settings of a stream. Only `name` is required.
 
     Raises `UsageError` at construction for settings that the server would refuse, with the field named.
+
+    Attributes:
+        name: Name, one word: no spaces and none of `. * > / \\`. At most 255 characters.
+        description: For people. At most 4 KiB.
+        subjects: What the stream stores; wildcards are allowed. A stream without subjects, mirror and
+            sources stores the subject that is its name.
+        retention: When messages are removed; by default when a limit is reached.
+        max_consumers: Most consumers at a time; -1, the default, is no limit.
+        max_msgs: Most messages; -1, the default, is no limit.
+        max_bytes: Most bytes; -1, the default, is no limit.
+        max_age: Age in seconds at which a message is removed, at least 0.1; 0, the default, is no limit.
+        max_msgs_per_subject: Most messages of one subject; -1, the default, is no limit. 1 keeps the
+            last value of each subject.
+        max_msg_size: Largest message in bytes, headers included; -1, the default, is no limit but that of the
+            server.
+        discard: What a full stream drops: old messages, by default, or new ones.
+        storage: Where messages are kept, by default on disk. Cannot be changed later.
+        num_replicas: Servers that hold a copy, 1 to 5; 1 by default.
+        no_ack: Do not acknowledge what is published.
+        duplicate_window: Seconds during which a `Nats-Msg-Id` is remembered; 2 minutes by default, at least
+            0.1, at most `max_age`.
+        placement: Which servers may host it.
+        mirror: Be an exact copy of this stream; then without subjects of its own.
+        sources: Copy the messages of these streams in.
+        compression: How blocks on disk are compressed; not at all by default. Server 2.10.
+        first_seq: Sequence of the first message; 1 by default. Server 2.10.
+        subject_transform: Store messages under another subject than they were published to. Server 2.10.
+        republish: Publish stored messages again.
+        allow_direct: Let every replica answer reads of single messages, without going through the leader.
+        mirror_direct: Let a mirror answer such reads for its origin. The server copies this from the
+            origin.
+        discard_new_per_subject: Refuse new messages of a subject that has `max_msgs_per_subject`; needs
+            `discard=new`.
+        sealed: Nothing can be stored or deleted any more. Only by update, and for good.
+        deny_delete: Refuse to delete single messages. For good.
+        deny_purge: Refuse to purge. For good.
+        allow_rollup_hdrs: Obey `Nats-Rollup`, which replaces all earlier messages of a subject or of the
+            stream.
+        consumer_limits: Limits for its consumers. Server 2.10.
+        allow_msg_ttl: Obey `Nats-TTL`, an age limit of a single message. For good. Server 2.11.
+        subject_delete_marker_ttl: Leave a marker for this many seconds, at least 1, when the last message
+            of a subject goes. Turns on `allow_msg_ttl` and `allow_rollup_hdrs`. Server 2.11.
+        allow_msg_counter: Be a stream of counters: `Nats-Incr` adds to the value of a subject. For good.
+            Server 2.12.
+        allow_atomic: Accept batches that are stored all or not at all. Server 2.12.
+        allow_msg_schedules: Obey `Nats-Schedule`: messages that are published later. For good. Server 2.12.
+        persist_mode: What a publish acknowledgement means; by default that the operating system has the
+            message. Cannot be changed later. Server 2.12.
+        allow_batched: Accept batches that are acknowledged every few messages. Server 2.14.
+        metadata: Names and values, at most 128 KiB in all. Keys that start with `_nats.` are the server's.
+            Server 2.10.
     """
 
     _levels: ClassVar[Mapping[str, int]] = {
@@ -197,84 +251,43 @@ class StreamConfig(Model, frozen=True, kw_only=True):
         "allow_batched": 4,
     }
 
-    #: Name, one word: no spaces and none of `. * > / \`. At most 255 characters.
     name: str
-    #: For people. At most 4 KiB.
     description: str | None = None
-    #: What the stream stores; wildcards are allowed. A stream without subjects, mirror and sources
-    #: stores the subject that is its name.
     subjects: list[str] = msgspec.field(default_factory=list)
-    #: When messages are removed.
     retention: RetentionPolicy | str = RetentionPolicy.LIMITS
-    #: Most consumers at a time; -1 is no limit.
     max_consumers: int | None = None
-    #: Most messages; -1 is no limit.
     max_msgs: int | None = None
-    #: Most bytes; -1 is no limit.
     max_bytes: int | None = None
-    #: Oldest message, in seconds; 0 is no limit, else at least 0.1.
     max_age: Duration | None = None
-    #: Most messages of one subject; -1 is no limit. 1 keeps the last value of each subject.
     max_msgs_per_subject: int | None = None
-    #: Largest message in bytes, headers included; -1 is no limit.
-    max_msg_size: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
-    #: What happens when a limit is reached.
+    max_msg_size: Int32 | None = None
     discard: DiscardPolicy | str = DiscardPolicy.OLD
-    #: Where messages are kept. Cannot be changed later.
     storage: StorageType | str = StorageType.FILE
-    #: Servers that hold a copy, 1 to 5.
     num_replicas: int | None = None
-    #: Do not acknowledge what is published.
     no_ack: bool = False
-    #: Seconds during which a `Nats-Msg-Id` is remembered; 2 minutes by default, at least 0.1, at most
-    #: `max_age`.
     duplicate_window: Duration | None = None
-    #: Which servers may host it.
     placement: Placement | None = None
-    #: Be an exact copy of this stream; then without subjects of its own.
     mirror: StreamSource | None = None
-    #: Copy the messages of these streams in.
     sources: list[StreamSource] = msgspec.field(default_factory=list)
-    #: How blocks on disk are compressed. Server 2.10.
     compression: StoreCompression | str = StoreCompression.NONE
-    #: Sequence of the first message. Server 2.10.
     first_seq: UInt | None = None
-    #: Store messages under another subject than they were published to. Server 2.10.
     subject_transform: SubjectTransform | None = None
-    #: Publish stored messages again.
     republish: RePublish | None = None
-    #: Let every replica answer reads of single messages, without going through the leader.
     allow_direct: bool = False
-    #: Let a mirror answer such reads for its origin. The server copies this from the origin.
     mirror_direct: bool = False
-    #: Refuse new messages of a subject that has `max_msgs_per_subject`; needs `discard=new`.
     discard_new_per_subject: bool = False
-    #: Nothing can be stored or deleted any more. Only by update, and for good.
     sealed: bool = False
-    #: Refuse to delete single messages. For good.
     deny_delete: bool = False
-    #: Refuse to purge. For good.
     deny_purge: bool = False
-    #: Obey `Nats-Rollup`, which replaces all earlier messages of a subject or of the stream.
     allow_rollup_hdrs: bool = False
-    #: Limits for its consumers. Server 2.10.
     consumer_limits: StreamConsumerLimits | None = None
-    #: Obey `Nats-TTL`, an age limit of a single message. For good. Server 2.11.
     allow_msg_ttl: bool = False
-    #: Leave a marker for this many seconds, at least 1, when the last message of a subject goes. Turns
-    #: on `allow_msg_ttl` and `allow_rollup_hdrs`. Server 2.11.
     subject_delete_marker_ttl: Duration | None = None
-    #: Be a stream of counters: `Nats-Incr` adds to the value of a subject. For good. Server 2.12.
     allow_msg_counter: bool = False
-    #: Accept batches that are stored all or not at all. Server 2.12.
     allow_atomic: bool = False
-    #: Obey `Nats-Schedule`: messages that are published later. For good. Server 2.12.
     allow_msg_schedules: bool = False
-    #: What a publish acknowledgement means. Cannot be changed later. Server 2.12.
     persist_mode: PersistMode | str = PersistMode.DEFAULT
-    #: Accept batches that are acknowledged every few messages. Server 2.14.
     allow_batched: bool = False
-    #: Names and values, at most 128 KiB in all. Keys that start with `_nats.` are the server's. Server 2.10.
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
     def check(self) -> None:
