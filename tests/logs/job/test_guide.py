@@ -13,10 +13,13 @@ from jetspark.logs.format.line import Line
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.trial import TrialLines, try_lines
 from tests.cli.conftest import no_settings, process
-from tests.cli.support import Process
+from tests.cli.support import Cli, Process
+from tests.docs.console import Page, commands
+from tests.docs.logs import access_log
+from tests.logs.conftest import cli
 from tests.logs.job.support import config_of
 
-__all__ = ["no_settings", "process"]
+__all__ = ["cli", "no_settings", "process"]
 
 #: Seconds; Spark takes some to start, and on a busy machine many.
 SLOW = 300.0
@@ -97,3 +100,62 @@ def test_lines_of_standard_input_are_joined_and_those_that_do_not_parse_shown_as
         {"number": 3, "line": "poison \ufffd", "row": None, "reason": "not a line of a CRI container"},
         {"number": 4, "line": lines[4], "row": None, "reason": partial},
     ]
+
+
+def test_the_commands_of_the_guide_print_what_it_shows(
+    cli: Cli, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One Spark serves all commands: the sessions that they start are that of the tests."""
+    from jetspark.logs.job import session as sessions
+
+    monkeypatch.setattr(sessions, "start_session", lambda config, log, trial=False: session)
+    monkeypatch.setattr(sessions, "stop_session", lambda spark: None)
+    scratch = tmp_path / "scratch"
+    (scratch / "logs").mkdir(parents=True)
+    (scratch / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(scratch)
+    access_log(scratch / "logs/access.log")
+    access = (ROOT / "examples/pipeline/access_to_parquet.toml").read_text()
+    service = (ROOT / "examples/pipeline/service_to_parquet.toml").read_text()
+
+    def write(name: str, text: str) -> None:
+        (scratch / name).write_text(text)
+
+    def wrong(old: str, new: str) -> None:
+        assert old in access
+        write("wrong.toml", access.replace(old, new))
+
+    def try_service() -> None:
+        write("pipeline.toml", service)
+        shown = next(each for each in commands(ROOT / "docs/pipeline.md") if " try " in each.text)
+        write(
+            "app.log",
+            "".join(f"{line.partition(': ')[2]}\n" for line in shown.shown if re.match(r"\d+: ", line)),
+        )
+
+    def more_lines() -> None:
+        write("pipeline.toml", access)
+        access_log(scratch / "logs/more.log", 500)
+        cli(
+            "ship",
+            "logs/more.log",
+            "--host",
+            "web1.example.com",
+            "--once",
+            "--positions",
+            scratch / "more.json",
+        )
+
+    page = Page(
+        "docs/pipeline.md",
+        before={
+            "jetspark pipeline check wrong.toml": lambda: wrong('"combined"', '"combind"'),
+            "jetspark pipeline run wrong.toml": lambda: wrong('"dead.access"', '"dead"'),
+            "jetspark pipeline explain wrong.toml": lambda: wrong("regexp_extract(", "regexp_extrct("),
+            "jetspark pipeline try": try_service,
+            "jetspark pipeline run pipeline.toml --once --json": more_lines,
+        },
+        not_run={"jetspark pipeline check slow.toml": "tests/logs/job/test_config.py"},
+        place="/srv/logs",
+    )
+    page.run(cli, scratch)

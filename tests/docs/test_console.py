@@ -1,0 +1,141 @@
+"""The console blocks of the guides print what they show. docs/pipeline.md has its test in tests/logs/job."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jetspark import ConsumerConfig, blocking
+from jetspark.server import Server
+from tests.cli.support import Cli, Process
+from tests.docs.console import ROOT, Page, commands, mask
+from tests.docs.logs import access_log
+from tests.logs.conftest import cli, no_settings, process
+from tests.support.waiting import wait_until
+
+__all__ = ["cli", "no_settings", "process"]
+
+#: Where the console blocks of a page are run, other than here; and pages that show no commands of ours.
+ELSEWHERE = {
+    "README.md": "test_examples.py, test_demo.py",
+    "docs/demo.md": "test_demo.py",
+    "docs/pipeline.md": "tests/logs/job/test_guide.py",
+    "docs/spark.md": "tests/spark/test_guide.py",
+}
+HERE = ("docs/cli.md", "docs/consume-logs.md", "docs/pause.md", "docs/ship.md")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, in which the commands run."""
+    directory = tmp_path / "scratch"
+    directory.mkdir()
+    (directory / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(directory)
+    return directory
+
+
+def test_every_page_with_commands_is_run() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    with_commands = {str(page.relative_to(ROOT)) for page in pages if commands(page)}
+    assert with_commands == {*ELSEWHERE, *HERE}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("in 1.10 s: 9,108 messages/s", "in 0.1 s: 12 messages/s"),
+        ("Last: 2026-11-16 02:16:18", "Last:   2027-01-01 00:00:00"),
+        ("[#1] 847.5 KiB", "[#1] 9 B"),
+        ("acknowledged  149us  1.95ms", "acknowledged  1.1s  2us"),
+    ],
+)
+def test_measurements_are_masked(one: str, other: str) -> None:
+    assert mask(one) == mask(other)
+
+
+def test_other_numbers_are_not() -> None:
+    assert mask("Messages: 10,001") != mask("Messages: 10,002")
+    assert mask("ORDERS#1, 5 pending") != mask("ORDERS#1, 6 pending")
+
+
+def test_the_command_line(cli: Cli, server: Server, scratch: Path) -> None:
+    def give_up_one() -> None:
+        """Deliver the next message as often as `billing` may, without an acknowledgement."""
+
+        def work() -> None:
+            with blocking.connect(server.url) as connection:
+                consumer = connection.jetstream().get_consumer("ORDERS", "billing")
+                heard.wait(10)
+                for _ in range(3):
+                    consumer.fetch(1, expires=2.0)
+
+        heard = _when_listening(server)
+        threading.Thread(target=work, daemon=True).start()
+
+    page = Page(
+        "docs/cli.md",
+        before={"jetspark events": give_up_one},
+        not_run={"jetspark export LOGS": "a million messages"},
+        endless=("jetspark server run",),
+    )
+    page.run(cli, scratch)
+
+
+def _when_listening(server: Server) -> threading.Event:
+    """Set once somebody listens to advisories: those published before are lost."""
+    heard = threading.Event()
+    timer = threading.Timer(1.0, heard.set)
+    timer.daemon = True
+    timer.start()
+    return heard
+
+
+def test_shipping(cli: Cli, scratch: Path) -> None:
+    (scratch / "logs").mkdir()
+    access_log(scratch / "logs/access.log")
+
+    def misspelled() -> None:
+        text = (ROOT / "examples/pipeline/shipper.toml").read_text()
+        (scratch / "shipper.toml").write_text(text.replace('"java"', '"jav"'))
+
+    Page("docs/ship.md", before={"jetspark ship --config": misspelled}).run(cli, scratch)
+
+
+def test_log_files(cli: Cli, scratch: Path) -> None:
+    (scratch / "logs").mkdir()
+    access_log(scratch / "logs/access.log")
+    cli("ship", "logs/*.log", "--host", "web1.example.com", "--create", "LOGS", "--once")
+    page = Page(
+        "docs/consume-logs.md",
+        not_run={"jetspark consume-logs LOGS small": "tests/logs/files/test_consumer.py has a full disk"},
+    )
+    page.run(cli, scratch)
+
+
+def test_the_stop_button(cli: Cli, process: Callable[..., Process], server: Server, scratch: Path) -> None:
+    """An agent follows a log of one line, and a consumer waits."""
+    (scratch / "app.log").write_text("one line\n")
+    agent = process("ship", "app.log", "--host", "web1.example.com", "--create", "LOGS", cwd=scratch)
+
+    with blocking.connect(server.url) as connection:
+        js = connection.jetstream()
+        wait_until(lambda: "LOGS" in js.stream_names() and stored(js) == 1, "the line")
+        js.create_consumer("LOGS", ConsumerConfig(durable_name="log-files"))
+
+    def pause_again() -> None:
+        with (scratch / "app.log").open("a") as file:
+            file.write("another one\n")
+        cli("pause", "--shippers", "--consumers", "LOGS/log-files", "--for", "10m")
+
+    Page("docs/pause.md", before={"jetspark pause --status --json": pause_again}).run(cli, scratch)
+    agent.signal(signal.SIGTERM)
+    assert agent.end().code == 0
+
+
+def stored(js: blocking.JetStream) -> int:
+    return js.get_stream("LOGS").info().state.messages
