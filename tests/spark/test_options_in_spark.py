@@ -26,7 +26,7 @@ def test_bad_options_fail_when_a_stream_is_loaded(reader: Any) -> None:
         ({"stream": "ORDERS", "failOnDataLoss": "maybe"}, "option failOnDataLoss must be true or false"),
         ({"stream": "ORDERS", "minPartitions": "0"}, "option minPartitions must be a whole number"),
         ({"stream": "ORDERS", "startingPositon": "latest"}, "Did you mean startingPosition?"),
-        ({"stream": "ORDERS", "consumer": "worker"}, "unknown option 'consumer'"),
+        ({"stream": "ORDERS", "group": "worker"}, "unknown option 'group'"),
         ({"stream": "ORDERS", "servers": "nats://me:s3cret@host"}, "servers must not contain a user"),
     ):
         message = error_of(reader().options(**options).load)
