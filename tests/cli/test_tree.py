@@ -43,7 +43,7 @@ COMMANDS: dict[str, list[str]] = {
     "consumer reset": ["NOPE", "c", "--force"],
     "consumer report": ["NOPE"],
     "req": ["nope", "body", "--wait", "1s"],
-    "reply": ["nope", "--echo"],
+    "reply": ["nope", "--echo", "--wait", "100ms"],
     "trace": ["nope"],
     "kv add": ["nope"],
     "kv edit": ["nope", "--history", "2"],

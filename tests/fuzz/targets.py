@@ -232,7 +232,7 @@ def _batch(header: bytes) -> None:
 TARGETS = (
     Target("objects", 1, _of(corpus.OBJECTS, _object)),
     Target("keys", 1, _of(corpus.KEYS, _revision)),
-    Target("API", 7, _choose_api, (RemoteProtocolError, APIError)),
+    Target("API", 6, _choose_api, (RemoteProtocolError, APIError)),
     Target("advisories", 4, _of(corpus.ADVISORIES, _advisory)),
     Target("publish acks", 3, _of(corpus.PUB_ACKS, _pub_ack), (RemoteProtocolError, APIError)),
     Target(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import name_values, option
+from jetspark.cli.args.parameters import EndWhenIdle, name_values, option
 from jetspark.cli.args.template import Template
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import received_json
 from jetspark.cli.ui.messages import show_received
 from jetspark.core.message import Msg
+from jetspark.core.subscription import Subscription
 
 app = single()
 
@@ -45,8 +48,9 @@ async def reply(
     number: Annotated[
         int | None, option("--count", metavar="NUMBER", min=1, help="Stop after so many requests.")
     ] = None,
+    wait: EndWhenIdle = None,
 ) -> None:
-    """Answer requests, until Ctrl-C or --count."""
+    """Answer requests, until Ctrl-C, --count or --wait."""
     if (body is None) != echo:
         raise Failure("give either an answer or --echo", code=Exit.USAGE)
     answer = Template(body or "")
@@ -57,13 +61,22 @@ async def reply(
         await nc.flush()
         run.out.note(f"Answering on {subject}")
         index = 0
-        async for request in requests:
+        async for request in _until_idle(requests, wait):
             index += 1
             run.out.record(received_json(request)) if run.out.json else show_received(run.out, request, index)
             if request.reply:
                 await _answer(request, request.data if echo else answer.render(index).encode(), fields)
         await nc.flush()
         await asyncio.sleep(0)
+
+
+async def _until_idle(requests: Subscription, wait: float | None) -> AsyncGenerator[Msg, None]:
+    arriving = aiter(requests)
+    with contextlib.suppress(TimeoutError, StopAsyncIteration):
+        while True:
+            async with asyncio.timeout(wait):
+                request = await anext(arriving)
+            yield request
 
 
 async def _answer(request: Msg, data: bytes, headers: dict[str, list[str]] | None) -> None:

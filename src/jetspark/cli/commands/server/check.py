@@ -15,7 +15,7 @@ from jetspark.cli.command import Run, command
 from jetspark.cli.commands.server.command import app
 from jetspark.cli.complete import consumer_option, stream_option
 from jetspark.cli.ui.failure import Exit, Failure, describe
-from jetspark.errors import Error
+from jetspark.errors import Error, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import AccountInfo
 
@@ -132,6 +132,8 @@ async def check(
                     infinite if pending_critical is None else pending_critical,
                 )
                 await _check_consumer(report, js, stream, consumer, pending)
+    except UsageError:
+        raise  # The command is wrong, not the server.
     except (Failure, Error) as error:
         report.add(Level.CRITICAL, describe(error)[0])
     if run.out.json:
