@@ -162,9 +162,9 @@ def connect(
             in. A plain function runs in a thread. With asyncio, it may be a coroutine function.
         websocket_headers: Headers of the WebSocket upgrade, or a function that returns them at each connect.
         jetstream_domain, jetstream_api_prefix: Defaults of `nc.jetstream()`.
-        on_connected, on_disconnected, on_reconnected, on_closed, on_discovered, on_lame_duck,
-            on_slow_consumer, on_error: Functions, called as `jetspark.Event` says. With asyncio, they may be
-            coroutine functions.
+        on_connected, on_disconnected, on_reconnected, on_closed: Functions, called as `jetspark.Event` says.
+            With asyncio, they may be coroutine functions.
+        on_discovered, on_lame_duck, on_slow_consumer, on_error: The same.
 
     Raises:
         `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and other

@@ -52,6 +52,7 @@ def run(**options: Unpack[OptionNames]) -> Server:
         tls: Certificates, as `TLS`; by default connections are not encrypted.
         max_payload: Largest message in bytes (1 MiB).
         monitor: Open an HTTP monitoring port on loopback (False); see `Server.monitor_url`.
+        websocket: Open a WebSocket port on loopback (False); see `Server.websocket_url`.
         debug, trace: Log more, or everything (False).
         config: Text appended to the configuration file.
         ready_timeout: Seconds that the start may take (10).

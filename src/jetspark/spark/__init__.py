@@ -33,8 +33,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from jetspark.errors import MissingExtra
-
 if TYPE_CHECKING:
     from jetspark.spark.poison import split_poison
     from jetspark.spark.queue.settle import nak_rows, term_rows
@@ -59,6 +57,8 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "pyspark":
             raise
+        from jetspark.errors import MissingExtra  # noqa: PLC0415
+
         hint = "Install it with `pip install 'jetspark[spark]'`"
         raise MissingExtra("jetspark.spark needs pyspark", hint=hint) from error
     globals()[name] = found
