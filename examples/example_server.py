@@ -17,7 +17,7 @@ def example_server(*streams: str) -> Iterator[str]:
     with ExitStack() as stack:
         try:
             nc = stack.enter_context(jetspark.blocking.connect(url))
-        except jetspark.NoServersError:
+        except jetspark.ConnectionError:
             print(f"No server answers on {url}: the example starts one of its own.")
             url = stack.enter_context(own_server()).url
         else:

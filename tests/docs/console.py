@@ -45,6 +45,7 @@ _MASKS = [
         (r"\b[\d,.]+ (messages|lines|rows)/s", r"RATE \1"),
         (r"\b[\d,.]+/s", "RATE"),
         (r"\bin [\d.]+ s\b", "in SECONDS"),
+        (r"\bpaused for [\dhms.]+", "paused for DURATION"),
         (r"\b(\d+d)?(\d+h)?(\d+m)?([\d.]+(ns|us|ms|s))( ago)?\b", r"DURATION\6"),
         (r'"(seconds|remaining|lines_per_second|sequence|bytes)": [\d.]+', r'"\1": NUMBER'),
         (r"(Package \w+|Spark|Java|Server version): [\d.]+", r"\1: VERSION"),
@@ -152,7 +153,7 @@ def _compare(page: str, command: Command, printed: list[str]) -> None:
     shown, actual = _masked(list(command.shown)), _masked(printed)
     if not shown and command.text.startswith("jetspark ship"):
         return  # The page is about its options.
-    pattern = "\n".join(r"(?:.*\n?)*?" if line == "..." else re.escape(line) for line in shown)
+    pattern = "\n".join(r"(?s:.*?)" if line == "..." else re.escape(line) for line in shown)
     if re.fullmatch(pattern, "\n".join(actual)) is None:
         difference = "\n".join(difflib.unified_diff(shown, actual, "the page", "the command", lineterm=""))
         raise AssertionError(f"{page}: $ {command.text}\n{difference}")
