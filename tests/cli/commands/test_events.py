@@ -222,7 +222,7 @@ class TestDeadLetters:
         result = cli(*command).json
         assert [record["from"] for record in result["replayed"]] == [1]
         assert (result["gone"], result["failed_again"]) == (1, 1)
-        assert "replayed before; --again replays them" in cli(*command[:-1]).err
+        assert "replayed before: 1 message; --again replays them" in cli(*command[:-1]).err
         result = cli(*command, "--again").json
         assert [record["from"] for record in result["replayed"]] == [1, 4]
 
