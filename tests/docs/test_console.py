@@ -119,9 +119,14 @@ def test_the_stop_button(cli: Cli, process: Callable[..., Process], server: Serv
         js.create_consumer("LOGS", ConsumerConfig(durable_name="log-files"))
 
     def pause_again() -> None:
+        cli("pause", "--shippers", "--consumers", "LOGS/log-files", "--for", "10m")
         with (scratch / "app.log").open("a") as file:
             file.write("another one\n")
-        cli("pause", "--shippers", "--consumers", "LOGS/log-files", "--for", "10m")
+
+        def told() -> bool:
+            return [each["behind"] for each in cli.json("pause", "--status")["agents"]] == [12]
+
+        wait_until(told, "the agent to tell of the line that waits")
 
     Page("docs/pause.md", before={"jetspark pause --status --json": pause_again}).run(cli, scratch)
     agent.signal(signal.SIGTERM)
