@@ -7,7 +7,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jetspark.logs.job.backtracking import degree, longest
@@ -77,7 +77,9 @@ def test_every_pattern_of_the_grok_library_is_safe() -> None:
 
 
 @given(st.text(alphabet=r"ab.*+?()|[]{}1,\s^$:=!<>iP-", max_size=25))
+@example("[[]")
 def test_every_pattern_has_a_degree(text: str) -> None:
-    with contextlib.suppress(re.error, OverflowError):
+    # Python warns of sets such as `[[`, which it may read differently one day.
+    with contextlib.suppress(re.error, OverflowError, FutureWarning):
         re.compile(text)
         assert degree(text) >= 1
