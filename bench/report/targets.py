@@ -126,6 +126,16 @@ def _start_profile(results: Results) -> str:
     )
 
 
+def _object_profile(results: Results) -> str:
+    client, server = (_costs(results, "object-put", key)("jetspark") / 1e3 for key in ("cpu", "server"))
+    most = 2e3 / (client + server)
+    nats_py = _costs(results, "object-put", "rate")("nats-py")
+    return (
+        f"to put a MiB, client and server spend {client:.1f} + {server:.1f} ms of CPU: two cores can do "
+        f"{most:.0f} MiB/s, {most / nats_py:.1f} times nats-py"
+    )
+
+
 def _costs(results: Results, run: str, *keys: str) -> Callable[[str], float]:
     """CPU time of a contender: the sum of these columns."""
     table = results.runs[run].at(SIZE)
@@ -249,6 +259,7 @@ TARGETS: Final = (
         ">= 500 %",
         lambda r: [_share(r, f"object-{way}", "jetspark", "nats-py", 500) for way in ("put", "get")],
         names=("put", "get"),
+        profile=_object_profile,
     ),
     Target(
         "three headers a message, of the rate without",
