@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import EndWhenIdle, name_values, option
+from jetspark.cli.args.parameters import EndAfter, EndWhenIdle, name_values, option
 from jetspark.cli.args.template import Template
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Exit, Failure
@@ -45,9 +45,7 @@ async def reply(
     queue: Annotated[
         str, option("--queue", metavar="NAME", help="Queue group that shares the requests.")
     ] = "",
-    number: Annotated[
-        int | None, option("--count", metavar="NUMBER", min=1, help="Stop after so many requests.")
-    ] = None,
+    number: EndAfter = None,
     wait: EndWhenIdle = None,
 ) -> None:
     """Answer requests, until Ctrl-C, --count or --wait."""
@@ -65,9 +63,9 @@ async def reply(
             index += 1
             run.out.record(received_json(request)) if run.out.json else show_received(run.out, request, index)
             if request.reply:
-                await _answer(request, request.data if echo else answer.render(index).encode(), fields)
+                data = request.data if echo else answer.render(index).encode()
+                await request.respond(data, headers=fields)
         await nc.flush()
-        await asyncio.sleep(0)
 
 
 async def _until_idle(requests: Subscription, wait: float | None) -> AsyncGenerator[Msg, None]:
@@ -77,7 +75,3 @@ async def _until_idle(requests: Subscription, wait: float | None) -> AsyncGenera
             async with asyncio.timeout(wait):
                 request = await anext(arriving)
             yield request
-
-
-async def _answer(request: Msg, data: bytes, headers: dict[str, list[str]] | None) -> None:
-    await request.respond(data, headers=headers)
