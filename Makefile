@@ -99,7 +99,7 @@ fuzz: $(SPARK) ## mutate what servers and other clients send, for 5 minutes (ARG
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PY) $(PIP) install uv
 	$(COMPILE) --group build -o requirements/build.lock $(ARGS)
-	$(COMPILE) pyproject.toml --extra server --extra cli --group dev -c requirements/build.lock \
+	$(COMPILE) pyproject.toml --extra server --extra console --extra otel --group dev -c requirements/build.lock \
 	    -o requirements/dev.lock $(ARGS)
 	$(COMPILE) pyproject.toml --extra spark --extra demo --extra delta --extra iceberg --group spark -c requirements/build.lock \
 	    -c requirements/dev.lock -o requirements/spark.lock $(ARGS)
@@ -110,6 +110,8 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) --group java -o requirements/java.lock $(ARGS)
 	$(COMPILE) --group bench -c requirements/dev.lock -o requirements/bench.lock $(ARGS)
 	$(COMPILE) --group audit -o requirements/audit.lock $(ARGS)
+	$(COMPILE) --group dist -o requirements/dist.lock $(ARGS)
+	$(COMPILE) --group docs -o requirements/docs.lock $(ARGS)
 
 clean: ## remove .venv, those of the matrix, caches and build output
 	rm -rf $(VENV) $(MATRIX) .venv-audit build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

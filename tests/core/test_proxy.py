@@ -72,13 +72,13 @@ async def test_websocket_and_tls_go_through_a_proxy(certs: Certs, shared_server:
 async def test_what_a_proxy_answers_may_be_anything(scheme: str, answer: bytes, complaint: str) -> None:
     def serve(listener: socket.socket) -> None:
         peer, _ = listener.accept()
-        with peer:
+        # The client may hang up as soon as it has read enough of the answer.
+        with peer, suppress(OSError):
             peer.recv(1000)
             peer.sendall(answer)
             peer.shutdown(socket.SHUT_WR)
-            with suppress(OSError):
-                while peer.recv(1000):
-                    pass
+            while peer.recv(1000):
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = threading.Thread(target=serve, args=[listener])
