@@ -1,5 +1,6 @@
-"""The control stream: operators pause and resume agents, and agents report their state.
+"""The control stream: operators pause and resume agents, and agents and jobs report their state.
 
 switch     commands, reports and paused consumers as messages; what `pause` and `resume` call
+jobs       the reports of jobs; imports `switch`
 watcher    the switch as an agent watches it; imports `switch`
 """

@@ -7,6 +7,7 @@ command:
 jetspark.control.shippers                  the switch: {"paused": true, "until": ..., "at": ..., "by": ...}
 jetspark.control.agent.<name>              the report of an agent, with the last command that it follows
 jetspark.control.consumer.<stream>.<name>  a consumer that `pause` has paused on the server
+jetspark.control.job.<name>                the report of a job: see `jobs`
 ```
 
 Each agent compares `until` with its own clock.
@@ -33,6 +34,7 @@ from jetspark.logs.format.names import header_text
 
 __all__ = [
     "AGENTS",
+    "CONTROL_PREFIX",
     "CONTROL_STREAM",
     "FORGOTTEN_AFTER",
     "SHIPPERS",
@@ -43,6 +45,7 @@ __all__ = [
     "PausedConsumer",
     "Switch",
     "control_stream",
+    "parse_report",
     "parse_switch",
     "pause_consumer",
     "read_state",
@@ -52,10 +55,10 @@ __all__ = [
 ]
 
 CONTROL_STREAM: Final = "JETSPARK_CONTROL"
-_PREFIX: Final = "jetspark.control"
-SHIPPERS: Final = f"{_PREFIX}.shippers"
-AGENTS: Final = f"{_PREFIX}.agent"
-_CONSUMERS: Final = f"{_PREFIX}.consumer"
+CONTROL_PREFIX: Final = "jetspark.control"
+SHIPPERS: Final = f"{CONTROL_PREFIX}.shippers"
+AGENTS: Final = f"{CONTROL_PREFIX}.agent"
+_CONSUMERS: Final = f"{CONTROL_PREFIX}.consumer"
 #: Seconds after which the server deletes the last report of an agent, and that of one that was stopped.
 FORGOTTEN_AFTER: Final = 3600.0
 STOPPED_FOR: Final = 60.0
@@ -128,7 +131,7 @@ async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
     return await js.create_stream(
         StreamConfig(
             name=CONTROL_STREAM,
-            subjects=[f"{_PREFIX}.>"],
+            subjects=[f"{CONTROL_PREFIX}.>"],
             description="The stop button of jetspark's log shippers",
             max_msgs_per_subject=1,
             allow_direct=True,
@@ -147,7 +150,7 @@ async def read_switch(stream: Stream) -> Switch:
 
 def parse_switch(data: bytes, sequence: int) -> Switch:
     """Parse a command. An invalid one does not pause."""
-    return msgspec.structs.replace(_parse(data, Switch) or Switch(), sequence=sequence)
+    return msgspec.structs.replace(parse_report(data, Switch) or Switch(), sequence=sequence)
 
 
 async def set_switch(js: JetStream, *, paused: bool, until: datetime | None = None) -> Switch:
@@ -200,9 +203,9 @@ async def read_state(js: JetStream) -> ControlState:
         return ControlState(Switch(), [], [])
     agents: list[AgentReport] = []
     consumers: list[PausedConsumer] = []
-    async for message in stream.get_messages(subject=f"{_PREFIX}.>"):
+    async for message in stream.get_messages(subject=f"{CONTROL_PREFIX}.>"):
         if message.subject.startswith(f"{AGENTS}."):
-            report = _parse(message.data, AgentReport)
+            report = parse_report(message.data, AgentReport)
             if report is not None:
                 agents.append(msgspec.structs.replace(report, heard=message.timestamp))
         elif message.subject.startswith(f"{_CONSUMERS}."):
@@ -225,7 +228,7 @@ async def _consumer_state(js: JetStream, names: Sequence[str]) -> PausedConsumer
 _Parsed = TypeVar("_Parsed")
 
 
-def _parse(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
+def parse_report(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
     """What a message of the control stream says; None if it is invalid: any client may publish there."""
     try:
         return decode_json(data, kind, f"a {kind.__name__}")
