@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from jetspark.logs.format.line import Line
@@ -111,7 +111,7 @@ def test_the_commands_of_the_guide_print_what_it_shows(
 
     monkeypatch.setattr(sessions, "start_session", lambda config, log, trial=False: session)
     monkeypatch.setattr(sessions, "stop_session", lambda spark: None)
-    monkeypatch.setattr(logging.getLogger("SQLQueryContextLogger"), "disabled", True)
+    monkeypatch.setattr(PySparkLogger.getLogger("SQLQueryContextLogger"), "disabled", True)
     scratch = tmp_path / "scratch"
     (scratch / "logs").mkdir(parents=True)
     (scratch / "examples").symlink_to(ROOT / "examples")

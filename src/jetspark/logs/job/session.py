@@ -6,7 +6,6 @@ The log, the table and the checkpoint may hold log lines, so other users cannot 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from jetspark.logs.job.config import Config
@@ -66,6 +66,12 @@ LOCAL_CONF: Final = {
 _archives: list[ClassArchive] = []
 
 
+def _silence_query_errors() -> None:
+    """Spark prints Java stack traces for invalid SQL, which the job reports in one line."""
+    # The logger must be of Spark's class: it is called with arguments that others do not take.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+
+
 def start_session(config: Config, log: Path, *, trial: bool = False) -> SparkSession:
     """Start Spark; it and its workers log to the file `log`. Raises `Error` if it does not start.
 
@@ -74,8 +80,7 @@ def start_session(config: Config, log: Path, *, trial: bool = False) -> SparkSes
     check_java()
     master = "local[1]" if trial else config.spark.master
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # It prints Java stack traces for invalid SQL, which the job reports in one line.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    _silence_query_errors()
     umask = config.spark.umask
     conf = {**_STATIC, **SQL_CONF, _UMASK: umask}
     java = [*([_DEEP] if config.parse.deep else []), *([_BRIEF] if trial else [])]
