@@ -40,7 +40,7 @@ from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest, is_fr
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.objects.info import same_digest, stored_info
 from jetspark.jetstream.read import direct
-from jetspark.logs.control.switch import AgentReport, _parse, parse_switch
+from jetspark.logs.control.switch import AgentReport, parse_report, parse_switch
 from jetspark.wire import MsgFrame, pub_acks
 from jetspark.wire.websocket import Decoder, read_answer
 from tests.fuzz import corpus
@@ -187,7 +187,7 @@ def _advisory(data: bytes) -> None:
 
 def _control(data: bytes) -> None:
     parse_switch(data, 5).holds(datetime.now(UTC))
-    repr(_parse(data, AgentReport))
+    repr(parse_report(data, AgentReport))
 
 
 def _object(data: bytes) -> None:

@@ -87,10 +87,12 @@ async def test_closing_the_connection_keeps_a_durable(server: Server, js: JetStr
 async def test_a_program_that_ends_with_a_drain_continues_where_it_was(server: Server, js: JetStream) -> None:
     stream = await make_stream(js)
     await fill(js, stream, 3)
+    # What a program received and did not handle comes again after this time.
+    config = ConsumerConfig(ack_wait=1.0)
     seen = []
     for _ in range(3):
         async with connect(server.url) as nc:
-            subscription = await nc.jetstream().subscribe("orders.>", durable="billing")
+            subscription = await nc.jetstream().subscribe("orders.>", durable="billing", config=config)
             message = await subscription.next(LONG)
             await message.ack_sync()
             seen.append(message.metadata.sequence.stream)
