@@ -77,7 +77,8 @@ def test_a_batch_that_failed_is_repeated_with_the_same_rows_and_nothing_is_deliv
     assert left(bench, stream) == 60
     sink.before = lambda _: None
     run(frame, sink, tmp_path)
-    assert sink.tried == [0, 1, 1, 2]
+    # The rest may come in pieces.
+    assert sink.tried[:4] == [0, 1, 1, 2]
     assert_exactly(sink.texts, expected(100))
     assert left(bench, stream) == 0
 
