@@ -7,6 +7,7 @@ In reading order:
 - `keyspace`: the keys of one bucket as subjects. Pure.
 - `config`: the settings of a bucket, and the stream that they make.
 - `entry`: a revision of a key: a value, or the tombstone of one.
+- `backing`: the stream of a bucket, of keys or of objects, and its state.
 - `feed`: the current messages of some subjects, then each new one; once and in order.
 - `watch`: a feed, as entries.
 - `cache`: the current entries, kept by a watch.

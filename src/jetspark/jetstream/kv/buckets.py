@@ -7,47 +7,48 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from jetspark.errors import BucketExists, StreamNameInUse, StreamNotFound, UsageError
+from jetspark.errors import BucketExists, StreamNotFound, UsageError
 from jetspark.jetstream.api import API
+from jetspark.jetstream.kv.backing import (
+    backing_infos,
+    backing_names,
+    create_backing,
+    delete_backing,
+    find_backing,
+)
 from jetspark.jetstream.kv.codecs import KeyCodec
 from jetspark.jetstream.kv.config import KeyValueConfig, changed_stream, new_stream
-from jetspark.jetstream.kv.feed import not_found
-from jetspark.jetstream.kv.names import check_bucket, stream_of
+from jetspark.jetstream.kv.names import BUCKET_PREFIX, check_bucket, stream_of
 from jetspark.jetstream.kv.status import KeyValueStatus
 from jetspark.jetstream.kv.store import KeyValue
 from jetspark.jetstream.manage import streams
-from jetspark.jetstream.model.info import StreamInfo
 
 __all__ = ["create", "create_or_update", "delete", "find", "names", "statuses", "update"]
 
 
 async def find(api: API, bucket: str, codec: KeyCodec | None) -> KeyValue:
     """An existing bucket. Raises `BucketNotFound`."""
-    return KeyValue(api, await _info(api, check_bucket(bucket)), _check_codec(codec))
+    return KeyValue(api, await find_backing(api, stream_of(check_bucket(bucket))), _check_codec(codec))
 
 
 async def create(api: API, config: KeyValueConfig, codec: KeyCodec | None) -> KeyValue:
     """Create a bucket. Raises `BucketExists`."""
     KeyValueConfig.check_type(config, "config")
     _check_codec(codec)
-    try:
-        return KeyValue(api, await streams.create(api, new_stream(config)), codec)
-    except StreamNameInUse as error:
-        raise BucketExists(
-            f"bucket {config.bucket} exists with other settings",
-            code=error.code,
-            err_code=error.err_code,
-            description=error.description,
-            stream=error.stream,
-            hint="Use js.update_key_value(...) or js.create_or_update_key_value(...), or another name",
-        ) from None
+    info = await create_backing(
+        api,
+        new_stream(config),
+        what=f"bucket {config.bucket}",
+        hint="Use js.update_key_value(...) or js.create_or_update_key_value(...), or another name",
+    )
+    return KeyValue(api, info, codec)
 
 
 async def update(api: API, config: KeyValueConfig, codec: KeyCodec | None) -> KeyValue:
     """Change a bucket. Raises `BucketNotFound`."""
     KeyValueConfig.check_type(config, "config")
     _check_codec(codec)
-    existing = await _info(api, config.bucket)
+    existing = await find_backing(api, stream_of(config.bucket))
     return KeyValue(api, await streams.update(api, changed_stream(existing.config, config)), codec)
 
 
@@ -66,33 +67,18 @@ async def create_or_update(api: API, config: KeyValueConfig, codec: KeyCodec | N
 
 async def delete(api: API, bucket: str) -> None:
     """Delete a bucket. Raises `BucketNotFound`."""
-    name = stream_of(check_bucket(bucket))
-    try:
-        await streams.delete(api, name)
-    except StreamNotFound as error:
-        raise not_found(name, error) from None
+    await delete_backing(api, stream_of(check_bucket(bucket)))
 
 
-async def names(api: API) -> AsyncIterator[str]:
+def names(api: API) -> AsyncIterator[str]:
     """The names of all buckets."""
-    async for name in streams.names(api):
-        if name.startswith("KV_"):
-            yield name.removeprefix("KV_")
+    return backing_names(api, BUCKET_PREFIX)
 
 
 async def statuses(api: API) -> AsyncIterator[KeyValueStatus]:
     """All buckets."""
-    async for info in streams.infos(api):
-        if info.config.name.startswith("KV_"):
-            yield KeyValueStatus(info)
-
-
-async def _info(api: API, bucket: str) -> StreamInfo:
-    name = stream_of(bucket)
-    try:
-        return await streams.info(api, name)
-    except StreamNotFound as error:
-        raise not_found(name, error) from None
+    async for info in backing_infos(api, BUCKET_PREFIX):
+        yield KeyValueStatus(info)
 
 
 def _check_codec(codec: KeyCodec | None) -> KeyCodec | None:

@@ -12,20 +12,19 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-from jetspark.errors import BucketNotFound, Error, StreamNotFound
+from jetspark.errors import Error, StreamNotFound
 from jetspark.jetstream.api import API
+from jetspark.jetstream.kv.backing import await_backing, not_found
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.message.metadata import Metadata, parse_metadata
 from jetspark.jetstream.model.consumer import DeliverPolicy
-from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.on_error import OnError
 from jetspark.jetstream.ordered.pull import OrderedConsumer, pull_buffer
 from jetspark.jetstream.pull.buffer import BufferState, PullBuffer
-from jetspark.jetstream.read.ranges import stream_info
 from jetspark.jetstream.retry import retry
 from jetspark.wire import MsgFrame
 
-__all__ = ["Feed", "FeedMessage", "bucket_info", "not_found"]
+__all__ = ["Feed", "FeedMessage"]
 
 #: Most bytes that are requested or buffered. A larger message gets room for itself.
 _MAX_BYTES: Final = 8 * 1024 * 1024
@@ -129,7 +128,7 @@ class Feed:
         try:
             await buffer.start()
         except StreamNotFound:
-            await bucket_info(self._api, self._stream)
+            await await_backing(self._api, self._stream)
             await buffer.start()
         self._consumer, self._buffer, self._name, self._deliveries = consumer, buffer, "", 0
         created = consumer.cached_info
@@ -163,7 +162,7 @@ class Feed:
             return False
         error = self._reading.error
         if isinstance(error, StreamNotFound) and not self.ended:
-            info = await bucket_info(self._api, self._stream, reaching=max(self._last, 1))
+            info = await await_backing(self._api, self._stream, reaching=max(self._last, 1))
             if info.state.last_seq < self._last:
                 raise not_found(self._stream, error)  # Another bucket of this name.
             # A server that has just started did not know its streams yet.
@@ -240,24 +239,3 @@ class Feed:
 
 def _delivered(frames: list[MsgFrame]) -> list[FeedMessage]:
     return [FeedMessage(frame, parse_metadata(frame.reply)) for frame in frames]
-
-
-async def bucket_info(api: API, stream: str, *, reaching: int = 1) -> StreamInfo:
-    """The stream of a bucket that should exist, asked for again for a while. Raises `BucketNotFound`."""
-    try:
-        return await stream_info(api, stream, reaching=reaching)
-    except StreamNotFound as error:
-        raise not_found(stream, error) from None
-
-
-def not_found(stream: str, error: StreamNotFound) -> BucketNotFound:
-    """The error for the stream of a bucket."""
-    bucket = stream.partition("_")[2]
-    return BucketNotFound(
-        f"bucket {bucket} not found ({error.err_code or error.code})",
-        code=error.code,
-        err_code=error.err_code,
-        description=error.description,
-        stream=stream,
-        hint="Create it, or check `domain` and the account",
-    )

@@ -8,8 +8,10 @@ from typing import Final
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_filter, check_text
 
-__all__ = ["check_bucket", "check_key", "check_key_filter", "key_prefix", "stream_of"]
+__all__ = ["BUCKET_PREFIX", "check_bucket", "check_key", "check_key_filter", "key_prefix", "stream_of"]
 
+#: The names of the streams of buckets begin with it.
+BUCKET_PREFIX: Final = "KV_"
 _BUCKET: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _KEY: Final = re.compile(r"[-/_=A-Za-z0-9]+(?:\.[-/_=A-Za-z0-9]+)*")
 _FILTER: Final = re.compile(r"(?:\*|[-/_=A-Za-z0-9]+)(?:\.(?:\*|[-/_=A-Za-z0-9]+))*(?:\.>)?|>")
@@ -44,7 +46,7 @@ def check_key_filter(keys: str, argument: str = "filters") -> str:
 
 def stream_of(bucket: str) -> str:
     """The stream of a bucket."""
-    return f"KV_{bucket}"
+    return f"{BUCKET_PREFIX}{bucket}"
 
 
 def key_prefix(bucket: str) -> str:

@@ -15,6 +15,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream.api import API
+from jetspark.jetstream.kv.backing import await_backing, find_backing
 from jetspark.jetstream.kv.cache import KeyValueCache
 from jetspark.jetstream.kv.codecs import KeyCodec
 from jetspark.jetstream.kv.entry import (
@@ -22,12 +23,11 @@ from jetspark.jetstream.kv.entry import (
     operation_in,
     operation_of,
 )
-from jetspark.jetstream.kv.feed import Feed, FeedMessage, bucket_info, not_found
+from jetspark.jetstream.kv.feed import Feed, FeedMessage
 from jetspark.jetstream.kv.keyspace import KeySpace
 from jetspark.jetstream.kv.names import key_prefix
 from jetspark.jetstream.kv.status import KeyValueStatus
 from jetspark.jetstream.kv.watch import KeyValueWatch
-from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
 from jetspark.jetstream.model.consumer import DeliverPolicy
 from jetspark.jetstream.model.info import StreamInfo
@@ -70,10 +70,7 @@ class KeyValueReader:
 
     async def status(self) -> KeyValueStatus:
         """What it holds and how it is configured, asked from the server."""
-        try:
-            info = await streams.info(self._api, self.stream_name)
-        except StreamNotFound as error:
-            raise not_found(self.stream_name, error) from None
+        info = await find_backing(self._api, self.stream_name)
         self._config = info.config
         return KeyValueStatus(info)
 
@@ -235,7 +232,7 @@ class KeyValueReader:
             return await direct.get(self._api, self._config, request)
         except StreamNotFound:
             # Perhaps of a server that has just started.
-            await bucket_info(self._api, self.stream_name)
+            await await_backing(self._api, self.stream_name)
         return await direct.get(self._api, self._config, request)
 
     def _read(self, delivered: FeedMessage) -> KeyValueEntry:

@@ -22,6 +22,7 @@ from jetspark.errors import (
     WrongRevision,
 )
 from jetspark.jetstream.api import API, DEFAULT_PREFIX
+from jetspark.jetstream.kv.backing import await_backing
 from jetspark.jetstream.kv.codecs import KeyCodec
 from jetspark.jetstream.kv.entry import (
     KEY_OPERATION,
@@ -30,7 +31,6 @@ from jetspark.jetstream.kv.entry import (
     KeyValueOperation,
     operation_of,
 )
-from jetspark.jetstream.kv.feed import bucket_info
 from jetspark.jetstream.kv.reader import KeyValueReader
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.model.consumer import DeliverPolicy
@@ -223,7 +223,7 @@ class KeyValue(KeyValueReader):
                 ack = await publish(self._api, subject, value, headers=headers, msg_id=msg_id, **expectations)
             except NoStreamForSubject:
                 # Perhaps of a server that has just started.
-                await bucket_info(self._api, self.stream_name)
+                await await_backing(self._api, self.stream_name)
                 ack = await publish(self._api, subject, value, headers=headers, msg_id=msg_id, **expectations)
         except WrongLastSequence as error:
             raise WrongRevision(

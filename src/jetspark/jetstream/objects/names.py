@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+from typing import Final
 
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_text
 
-__all__ = ["chunk_subject", "meta_subject", "object_stream"]
+__all__ = ["STORE_PREFIX", "chunk_subject", "meta_subject", "object_stream"]
+
+#: The names of the streams of object stores begin with it.
+STORE_PREFIX: Final = "OBJ_"
 
 
 def object_stream(bucket: str) -> str:
     """The stream of a bucket."""
-    return f"OBJ_{bucket}"
+    return f"{STORE_PREFIX}{bucket}"
 
 
 def chunk_subject(bucket: str, nuid: str) -> str:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import ClassVar
 
-from jetspark.jetstream.model.info import StreamInfo
-from jetspark.jetstream.model.stream import StorageType, StoreCompression
+from jetspark.jetstream.kv.backing import BucketStatus
+from jetspark.jetstream.objects.names import STORE_PREFIX
 
 __all__ = ["ObjectStoreStatus"]
 
 
-class ObjectStoreStatus(msgspec.Struct, frozen=True):
+class ObjectStoreStatus(BucketStatus, frozen=True):
     """An object store, as the server described it."""
 
-    #: Everything about its stream.
-    stream_info: StreamInfo
-
-    @property
-    def bucket(self) -> str:
-        """Its name."""
-        return self.stream_info.config.name.removeprefix("OBJ_")
-
-    @property
-    def description(self) -> str | None:
-        """For people."""
-        return self.stream_info.config.description
+    PREFIX: ClassVar[str] = STORE_PREFIX
 
     @property
     def size(self) -> int:
@@ -32,36 +21,6 @@ class ObjectStoreStatus(msgspec.Struct, frozen=True):
         return self.stream_info.state.bytes
 
     @property
-    def ttl(self) -> float | None:
-        """Seconds that an object lives; None for no limit."""
-        return self.stream_info.config.max_age or None
-
-    @property
-    def storage(self) -> StorageType | str:
-        """Where objects are kept."""
-        return self.stream_info.config.storage
-
-    @property
-    def replicas(self) -> int:
-        """How many servers hold a copy."""
-        return self.stream_info.config.num_replicas or 1
-
-    @property
     def sealed(self) -> bool:
         """Whether nothing can be changed any more."""
         return self.stream_info.config.sealed
-
-    @property
-    def compressed(self) -> bool:
-        """Whether objects are compressed on disk."""
-        return self.stream_info.config.compression == StoreCompression.S2
-
-    @property
-    def backing_store(self) -> str:
-        """The kind of storage behind it."""
-        return "JetStream"
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """Names and values, with those of the server."""
-        return self.stream_info.config.metadata

@@ -22,8 +22,9 @@ from jetspark.errors import (
     WrongLastSequence,
 )
 from jetspark.jetstream.api import API
+from jetspark.jetstream.kv.backing import find_backing, not_found
 from jetspark.jetstream.kv.entry import ROLLUP
-from jetspark.jetstream.kv.feed import Feed, FeedMessage, not_found
+from jetspark.jetstream.kv.feed import Feed, FeedMessage
 from jetspark.jetstream.kv.names import check_bucket
 from jetspark.jetstream.kv.watch import Changes
 from jetspark.jetstream.manage import streams
@@ -97,10 +98,7 @@ class ObjectStore:
 
     async def status(self) -> ObjectStoreStatus:
         """What it holds and how it is configured, asked from the server."""
-        try:
-            return ObjectStoreStatus(await streams.info(self._api, self.stream_name))
-        except StreamNotFound as error:
-            raise not_found(self.stream_name, error) from None
+        return ObjectStoreStatus(await find_backing(self._api, self.stream_name))
 
     async def seal(self) -> ObjectStoreStatus:
         """Allow no further changes. This cannot be undone."""
@@ -384,11 +382,7 @@ class ObjectStore:
         return msgspec.structs.replace(info, modified=datetime.now(UTC))
 
     async def _other(self, bucket: str) -> ObjectStore:
-        name = object_stream(check_bucket(bucket))
-        try:
-            return ObjectStore(self._api, await streams.info(self._api, name))
-        except StreamNotFound as error:
-            raise not_found(name, error) from None
+        return ObjectStore(self._api, await find_backing(self._api, object_stream(check_bucket(bucket))))
 
 
 def _meta(name: str | ObjectMeta) -> ObjectMeta:
