@@ -61,7 +61,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.spark": (
         ("log", "options"),
         ("connections", "schema"),
-        ("read", "write"),
+        ("read", "table", "write"),
         ("dead_letters", "poison", "queue"),
         ("source",),
     ),

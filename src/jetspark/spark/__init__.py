@@ -7,6 +7,7 @@ In reading order:
 | `source`      | the entry point: Spark's `DataSource`, which makes the readers and the writers    |
 | `options`     | every option: one table, parsed and validated in one place; pure                 |
 | `schema`      | the columns of a read                                                            |
+| `table`       | the options of a table in Spark's catalog, for SQL                               |
 | `connections` | one connection per Python process and set of options                             |
 | `log`         | the logger, which writes to the stderr of Spark's processes                      |
 | `read/`       | `spark.read` and `spark.readStream`                                              |

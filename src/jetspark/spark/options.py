@@ -33,6 +33,7 @@ __all__ = [
     "SourceOptions",
     "TimeOption",
     "Use",
+    "option_use",
     "parse_options",
     "stream_matches",
 ]
@@ -123,6 +124,8 @@ class SourceOptions:
     min_duplicate_window: float = 120.0
     #: The names of the options that the user set, as the table spells them.
     given: tuple[str, ...] = ()
+    #: Whether rows are inserted into a table of Spark's catalog.
+    of_table: bool = False
 
     @property
     def reads_current(self) -> bool:
@@ -437,6 +440,12 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     if parsed.dead_letters is not None:
         _check_dead_letters(parsed)
     return parsed
+
+
+def option_use(name: str) -> Use | None:
+    """Where an option applies, whatever the case of its name; None for an unknown one."""
+    option = _BY_NAME.get(name.lower())
+    return option.use if option else None
 
 
 def _with_bucket(options: SourceOptions) -> SourceOptions:

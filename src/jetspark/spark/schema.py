@@ -84,8 +84,10 @@ def read_schema(options: SourceOptions) -> StructType:
 
 
 def check_schema(given: StructType, options: SourceOptions) -> None:
-    """Raise `UsageError` for any other schema."""
-    if given != read_schema(options):
+    """Raise `UsageError` for any other schema. The metadata of columns does not matter."""
+    if StructType([StructField(each.name, each.dataType, each.nullable) for each in given]) != read_schema(
+        options
+    ):
         raise UsageError(
             f"the schema of a stream is fixed and cannot be {given.simpleString()}",
             hint="Remove .schema(...), and select or cast columns instead",

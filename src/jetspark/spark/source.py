@@ -6,6 +6,7 @@ imported where they are made.
 
 from __future__ import annotations
 
+import dataclasses
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from jetspark.core.servers import DEFAULT_URL
 from jetspark.errors import UsageError
 from jetspark.spark.options import SourceOptions, Use, parse_options
 from jetspark.spark.schema import check_schema, read_schema
+from jetspark.spark.table import insert_options, new_table_options, read_options, with_table_options
 
 if TYPE_CHECKING:
     from jetspark.spark.queue.stream import JetStreamQueueReader
@@ -35,7 +38,8 @@ class JetStreamDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._parsed = parse_options(options)
+        self._new_table = new_table_options(options)
+        self._parsed = parse_options(options if self._new_table is None else self._new_table)
 
     @classmethod
     def name(cls) -> str:
@@ -43,8 +47,9 @@ class JetStreamDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a read: of messages, dead letters, keys or objects, depending on the options."""
-        self._require_stream()
-        return read_schema(self._parsed)
+        _require_stream(self._parsed)
+        columns = read_schema(self._parsed)
+        return columns if self._new_table is None else with_table_options(columns, self._new_table)
 
     def reader(self, schema: StructType) -> JetStreamReader:
         options = self._checked(schema, Use.BATCH)
@@ -71,32 +76,52 @@ class JetStreamDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> JetStreamWriter:
         from jetspark.spark.write.writer import JetStreamWriter  # noqa: PLC0415
 
-        self._parsed.check_use(Use.WRITE)
-        return JetStreamWriter(self._parsed, schema, overwrite=overwrite)
+        merged = insert_options(schema, self.options)
+        options = self._parsed
+        if merged is None:
+            self._require_options()
+        else:
+            options = dataclasses.replace(parse_options(merged), of_table=True)
+        options.check_use(Use.WRITE)
+        return JetStreamWriter(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> JetStreamStreamWriter:
         """For `df.writeStream`. Spark sets `overwrite` for the output mode complete."""
         from jetspark.spark.write.writer import JetStreamStreamWriter  # noqa: PLC0415
 
+        self._require_options()
         self._parsed.check_use(Use.WRITE)
         if overwrite:
             raise UsageError("a stream cannot be overwritten", hint='Use outputMode("append")')
         return JetStreamStreamWriter(self._parsed, schema)
 
-    def _require_stream(self) -> None:
-        if not (self._parsed.stream or self._parsed.object_store or self._parsed.dead_letters):
+    def _checked(self, schema: StructType, use: Use) -> SourceOptions:
+        options = parse_options(read_options(schema, self.options, use))
+        _require_stream(options)
+        options.check_use(use)
+        options.check_read(use)
+        check_schema(schema, options)
+        return options
+
+    def _require_options(self) -> None:
+        """In some statements Spark drops a table's options. Their rows must not go to the default server."""
+        if not self._parsed.given:
             raise UsageError(
-                "missing option stream",
-                hint='Name the streams to read: .option("stream", "ORDERS"), or "A,B", or "ORDERS-*"; '
-                'or a bucket: .option("bucket", "prices")',
+                "a write without options: it is not clear where the rows should go",
+                hint=f'Add .option("servers", "{DEFAULT_URL}"), or another option. Spark passes no options '
+                "of a table to CREATE TABLE ... AS SELECT and toTable(), nor to an INSERT of rows that have all "
+                "its columns; INSERT INTO t (subject, data) SELECT subject, data FROM ... works",
             )
 
-    def _checked(self, schema: StructType, use: Use) -> SourceOptions:
-        self._require_stream()
-        self._parsed.check_use(use)
-        self._parsed.check_read(use)
-        check_schema(schema, self._parsed)
-        return self._parsed
+
+def _require_stream(options: SourceOptions) -> None:
+    if not (options.stream or options.object_store or options.dead_letters):
+        raise UsageError(
+            "missing option stream",
+            hint='Name the streams to read: .option("stream", "ORDERS"), or "A,B", or "ORDERS-*"; '
+            'or a bucket: .option("bucket", "prices"). A table must be created without a list of columns, '
+            "because Spark does not pass its options otherwise",
+        )
 
 
 def _queue_reader(options: SourceOptions) -> JetStreamQueueReader:

@@ -135,6 +135,12 @@ def fields(message: Outgoing) -> dict[str, list[str]]:
     return dict(Headers.parse(message.block).multi_items())
 
 
+def test_a_row_of_a_table_whose_subject_is_null_has_that_of_the_option() -> None:
+    columns = {"data": [b"a", b"b"], "subject": ["orders.eu", None]}
+    messages = encoder(fills_subjects=True).messages(columns)
+    assert [message.subject for message in messages] == ["orders.eu", "orders.new"]
+
+
 def test_a_row_without_anything_else_has_the_subject_of_the_option_and_an_id_of_its_place() -> None:
     message = one({"data": [b"x"]})
     assert (message.subject, message.msg_id, message.data) == ("orders.new", "run/7/1", b"x")

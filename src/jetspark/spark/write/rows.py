@@ -100,8 +100,11 @@ class RowEncoder:
         dead_letters: str | None = None,
         subject_column: str = "subject",
         check_subject: Callable[[str], object] = encode_subject,
+        fills_subjects: bool = False,
     ) -> None:
         self._subject = subject
+        #: Whether `subject` is also that of rows whose column is null.
+        self._fills_subjects = fills_subjects
         #: The column that subjects are made of, and the function that raises `UsageError` for an invalid one.
         self._subject_column = subject_column
         self._check_subject = check_subject
@@ -123,6 +126,8 @@ class RowEncoder:
         """Encode rows. Without dead letters, raises `UsageError`, which names the column and the row."""
         data = columns["data"]
         subjects: Iterable[Any] = columns.get("subject") or [self._subject] * len(data)
+        if self._fills_subjects and None in columns.get("subject", ()):
+            subjects = [self._subject if each is None else each for each in subjects]
         headers: Iterable[Any] = columns.get("headers") or [None] * len(data)
         ids: Iterable[Any] = columns.get("msg_id") or [None] * len(data)
         check_subject = self._check_subject

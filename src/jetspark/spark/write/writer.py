@@ -42,6 +42,8 @@ __all__ = ["JetStreamStreamWriter", "JetStreamWriter"]
 
 #: Rows to gather into one piece where Spark passes single rows.
 _ROWS: Final = 1000
+#: Columns of a read that say where a row is stored.
+_POSITIONS: Final = frozenset(("sequence", "revision"))
 #: The most bytes of headers that an atomic batch adds to each message.
 _BATCH_HEADERS: Final = 100
 
@@ -65,7 +67,8 @@ class JetStreamWriter(DataSourceArrowWriter):
         self._began = time.time()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
-        return _write(self._options, self._job, _all_columns(iterator, self._options))
+        rows = _without_positions(iterator) if self._options.of_table else iterator
+        return _write(self._options, self._job, _all_columns(rows, self._options))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _log_result(f"job {self._job}", messages, time.time() - self._began)
@@ -118,6 +121,8 @@ def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskRes
         dead_letters=options.dead_letter_subject,
         subject_column="subject" if options.bucket is None else "key",
         check_subject=encode_subject if options.bucket is None else key_check(options.bucket),
+        # Columns that an INSERT leaves out are null.
+        fills_subjects=options.of_table and options.bucket is None,
     )
     return write_rows(connection, options, encoder, rows)
 
@@ -146,6 +151,19 @@ def _all_columns(items: Iterator[Any], options: SourceOptions) -> Iterator[Colum
         else:
             columns = _of_rows([first, *islice(items, _ROWS - 1)], names, data)
         yield columns if options.bucket is None else as_messages(options.bucket, columns)
+
+
+def _without_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Refuse messages as they were read: Spark does not tell for which table they are."""
+    for batch in batches:
+        for name in _POSITIONS.intersection(batch.schema.names):
+            if batch.column(name).null_count < batch.num_rows:
+                raise UsageError(
+                    f"a row has a {name}, which the server assigns, so it is not clear which table it is for",
+                    hint="Name the columns: INSERT INTO t (subject, data) SELECT subject, data FROM ...; "
+                    'or use df.write.format("jetstream") with option servers',
+                )
+        yield batch
 
 
 def _of_batch(batch: pa.RecordBatch, names: Container[str], data: str) -> Columns:
