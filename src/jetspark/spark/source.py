@@ -109,8 +109,8 @@ class JetStreamDataSource(DataSource):
             raise UsageError(
                 "a write without options: it is not clear where the rows should go",
                 hint=f'Add .option("servers", "{DEFAULT_URL}"), or another option. Spark passes no options '
-                "of a table to CREATE TABLE ... AS SELECT and toTable(), nor to an INSERT of rows that have all "
-                "its columns; INSERT INTO t (subject, data) SELECT subject, data FROM ... works",
+                "of a table to CREATE TABLE ... AS SELECT and toTable(), nor to an INSERT of rows that have "
+                "all its columns; INSERT INTO t (subject, data) SELECT subject, data FROM ... works",
             )
 
 
