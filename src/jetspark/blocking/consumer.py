@@ -69,10 +69,12 @@ class Consumer(Fetching[aio.Consumer]):
         priority: int | None = None,
         min_pending: int | None = None,
         min_ack_pending: int | None = None,
+        timeout: float | None = None,
     ) -> JetStreamMsg | None:
         batch = self.fetch(
             1,
             expires=expires,
+            timeout=timeout,
             idle_heartbeat=idle_heartbeat,
             group=group,
             priority=priority,

@@ -36,8 +36,8 @@ class OrderedConsumer(Fetching[aio.OrderedConsumer]):
     fetch_no_wait = fetches(aio.OrderedConsumer.fetch_no_wait)
     delete = calls(aio.OrderedConsumer.delete)
 
-    def next(self, expires: float = 5.0) -> JetStreamMsg | None:
-        batch = self.fetch(1, expires=expires)
+    def next(self, expires: float = 5.0, *, timeout: float | None = None) -> JetStreamMsg | None:
+        batch = self.fetch(1, expires=expires, timeout=timeout)
         return batch[0] if batch else None
 
     def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:

@@ -140,6 +140,7 @@ class Consumer:
         priority: int | None = None,
         min_pending: int | None = None,
         min_ack_pending: int | None = None,
+        timeout: float | None = None,
     ) -> Batch:
         """Up to `max_messages` messages, up to `max_bytes` bytes, or both; waits at most `expires` seconds.
 
@@ -147,12 +148,13 @@ class Consumer:
         no more than the consumer's `max_batch` and `max_bytes` allow, as they were last seen. When the
         request fails after a message came, the error is `batch.error`; otherwise it is raised:
         `ConsumerDeleted`, `NoResponders`, `ExceededLimit` and others. It waits for a broken connection to
-        come back.
+        come back. `timeout` is another word for `expires`.
         """
         request = fetch_request(
             max_messages,
             max_bytes,
             expires=expires,
+            timeout=timeout,
             idle_heartbeat=idle_heartbeat,
             group=self._group(group),
             priority=priority,
@@ -189,11 +191,16 @@ class Consumer:
         priority: int | None = None,
         min_pending: int | None = None,
         min_ack_pending: int | None = None,
+        timeout: float | None = None,
     ) -> JetStreamMsg | None:
-        """The next message, or None when none comes within `expires` seconds. Raises what `fetch` raises."""
+        """The next message, or None when none comes within `expires` seconds. Raises what `fetch` raises.
+
+        `timeout` is another word for `expires`.
+        """
         batch = await self.fetch(
             1,
             expires=expires,
+            timeout=timeout,
             idle_heartbeat=idle_heartbeat,
             group=group,
             priority=priority,

@@ -72,6 +72,17 @@ async def test_it_returns_what_came_when_it_expires(js: JetStream) -> None:
     assert sequences(await consumer.fetch(10, expires=2)) == [1, 2, 3]
 
 
+async def test_timeout_is_another_word_for_expires(js: JetStream) -> None:
+    consumer = await make_consumer(js)
+    for reader in (consumer, await js.ordered_consumer("ORDERS")):
+        assert await reader.fetch(10, timeout=0.1) == []
+        assert await reader.next(timeout=0.1) is None
+        with pytest.raises(UsageError, match="timeout must be more than 0 seconds, not 0"):
+            await reader.next(timeout=0)
+        with pytest.raises(UsageError, match="expires must be more than 0 seconds, not 0"):
+            await reader.next(expires=0)
+
+
 async def test_nothing_is_an_empty_list(js: JetStream) -> None:
     consumer = await make_consumer(js)
     batch = await consumer.fetch(10, expires=0.2)

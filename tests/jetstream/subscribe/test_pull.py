@@ -120,6 +120,15 @@ async def test_nothing_at_all_is_a_timeout(js: JetStream, batch: int, timeout: f
             await subscription.fetch(batch, timeout=timeout)
 
 
+async def test_expires_is_another_word_for_timeout(js: JetStream, tidy: None) -> None:
+    await make_stream(js)
+    subscription = await js.pull_subscribe("orders.>", "D")
+    with pytest.raises(Timeout, match=r"within 0\.1 s"):
+        await subscription.fetch(2, expires=0.1)
+    with pytest.raises(UsageError, match="expires must be more than 0 seconds, not 0"):
+        await subscription.fetch(2, expires=0)
+
+
 async def test_after_a_timeout_no_request_is_left_at_the_server(js: JetStream, tidy: None) -> None:
     await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")

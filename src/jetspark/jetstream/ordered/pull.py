@@ -122,21 +122,28 @@ class OrderedConsumer:
         max_bytes: int | None = None,
         expires: float = 5.0,
         idle_heartbeat: float | None = None,
+        timeout: float | None = None,
     ) -> Batch:
         """Up to `max_messages` messages, or `max_bytes` bytes of them, that arrive within `expires` seconds.
 
         The first message is the one after the last that was fetched, whatever happens to the consumer.
+        `timeout` is another word for `expires`.
         """
-        request = fetch_request(max_messages, max_bytes, expires=expires, idle_heartbeat=idle_heartbeat)
-        return await self._fetch(request, expires)
+        request = fetch_request(
+            max_messages, max_bytes, expires=expires, timeout=timeout, idle_heartbeat=idle_heartbeat
+        )
+        return await self._fetch(request, expires if timeout is None else timeout)
 
     async def fetch_no_wait(self, max_messages: int) -> Batch:
         """Up to `max_messages` messages that are available now; an empty list when there are none."""
         return await self._fetch(no_wait_request(max_messages), self._api.timeout)
 
-    async def next(self, expires: float = 5.0) -> JetStreamMsg | None:
-        """The next message, or None when none arrives within `expires` seconds."""
-        batch = await self.fetch(1, expires=expires)
+    async def next(self, expires: float = 5.0, *, timeout: float | None = None) -> JetStreamMsg | None:
+        """The next message, or None when none arrives within `expires` seconds.
+
+        `timeout` is another word for `expires`.
+        """
+        batch = await self.fetch(1, expires=expires, timeout=timeout)
         return batch[0] if batch else None
 
     def messages(self, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]) -> Messages:

@@ -123,20 +123,25 @@ def fetch_request(
     max_bytes: int | None,
     *,
     expires: float,
+    timeout: float | None = None,
     idle_heartbeat: float | None,
     group: str | None = None,
     priority: int | None = None,
     min_pending: int | None = None,
     min_ack_pending: int | None = None,
 ) -> PullRequest:
-    """A request that waits for messages. Raises `UsageError` for invalid options."""
+    """A request that waits for messages. `timeout` is another word for `expires`, which it replaces.
+
+    Raises `UsageError` for invalid options.
+    """
     if max_messages is None and max_bytes is None:
         raise UsageError("give max_messages or max_bytes, or both")
     for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
         if value is not None and value < 1:
             raise UsageError(f"{option} must be at least 1, not {value}")
+    word, expires = ("expires", expires) if timeout is None else ("timeout", timeout)
     if not 0 < expires < math.inf:
-        raise UsageError(f"expires must be more than 0 seconds, not {expires!r}")
+        raise UsageError(f"{word} must be more than 0 seconds, not {expires!r}")
     return PullRequest(
         batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
         max_bytes=max_bytes,

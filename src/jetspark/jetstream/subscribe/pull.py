@@ -79,16 +79,17 @@ class PullSubscription:
     def __repr__(self) -> str:
         return f"<PullSubscription {self._stream} > {self._name}>"
 
-    async def fetch(self, batch: int = 1, timeout: float = 5.0) -> Batch:
+    async def fetch(self, batch: int = 1, timeout: float = 5.0, *, expires: float | None = None) -> Batch:
         """Up to `batch` messages: those that are available, else those that come within `timeout` seconds.
 
         Returns as soon as it has all of them, at the latest after `timeout` with those that came; an error
         that ended it early is `batch.error`. Without any message it raises `Timeout`, or the error of the
         server, such as `ExceededLimit`, `BadRequest`, `ConsumerDeleted`, `LeadershipChanged`,
         `NoResponders`. It waits for a broken connection to come back. The next fetch returns the messages
-        that a cancelled one had received.
+        that a cancelled one had received. `expires` is another word for `timeout`.
         """
-        _check(batch, timeout)
+        word, timeout = ("timeout", timeout) if expires is None else ("expires", expires)
+        _check(batch, word, timeout)
         self._check_open()
         self._fetching += 1
         deadline = asyncio.get_running_loop().time() + timeout
@@ -200,8 +201,8 @@ class PullSubscription:
         return SubscriptionClosed(f"the subscription to {self._stream} > {self._name} is closed")
 
 
-def _check(batch: int, timeout: float) -> None:
+def _check(batch: int, word: str, timeout: float) -> None:
     if type(batch) is not int or batch < 1:
         raise UsageError(f"batch must be a whole number of at least 1, not {batch!r}")
     if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise UsageError(f"timeout must be more than 0 seconds, not {timeout!r}")
+        raise UsageError(f"{word} must be more than 0 seconds, not {timeout!r}")
