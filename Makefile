@@ -10,6 +10,7 @@ DEV     := $(VENV)/.dev-installed
 SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
 ARCHIVE := $(VENV)/.classes-archived
+DOCS    := $(VENV)-docs/.installed
 COMPILED := src/jetspark/wire/compiled.pyx
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
@@ -33,7 +34,7 @@ export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-pure test-uvloop test-asan test-matrix wheel $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
+.PHONY: help install test test-pure test-uvloop test-asan test-matrix docs wheel $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,17 +68,22 @@ wheel: $(DEV) ## build a wheel, with the compiled part for this Python and this 
 	$(PY) $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist
 
+docs: $(DOCS) ## build the documentation site into build/site; broken links and references fail
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict
+	@echo "The site is in build/site. With search: $(PY) -m http.server -b 127.0.0.1 -d build/site"
+
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
 	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal \
 	    tests/spark tests/logs/job $(ARGS)
 
-check: $(SPARK) ## check format, lint, types, layers and known vulnerabilities, as CI does
+check: $(SPARK) ## check format, lint, types, layers, the documentation site and known vulnerabilities, as CI does
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(PY) -m pytest -q tests/rules/test_layers.py
+	@$(MAKE) --no-print-directory docs
 	$(PY) scripts/audit
 
 format: $(DEV) ## format the code and fix what the linter can fix
@@ -111,10 +117,10 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) --group bench -c requirements/dev.lock -o requirements/bench.lock $(ARGS)
 	$(COMPILE) --group audit -o requirements/audit.lock $(ARGS)
 	$(COMPILE) --group dist -o requirements/dist.lock $(ARGS)
-	$(COMPILE) --group docs -o requirements/docs.lock $(ARGS)
+	$(COMPILE) --group docs -c requirements/dev.lock -o requirements/docs.lock $(ARGS)
 
 clean: ## remove .venv, those of the matrix, caches and build output
-	rm -rf $(VENV) $(MATRIX) .venv-audit build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) .venv-audit .venv-docs build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A new lock or pyproject.toml makes the stamps stale; the environment itself is kept.
@@ -137,6 +143,12 @@ $(ARCHIVE): $(SPARK)
 	@echo "Archiving the classes of Spark for the tests ..."
 	@scripts/with-java $(PY) -m tests.support.quick_spark 2>$(VENV)/archive.log || \
 	    echo "No archive; tests are slower without it. The reason is in $(VENV)/archive.log"
+	@touch $@
+
+$(DOCS): requirements/docs.lock | $(PY)
+	@echo "Installing the packages of requirements/docs.lock into $(@D) ..."
+	@$(PY) -m venv --clear $(@D)
+	@$(@D)/bin/python $(PIP) install --require-hashes --only-binary :all: -r requirements/docs.lock
 	@touch $@
 
 $(BENCH): requirements/bench.lock $(SPARK)

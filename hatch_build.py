@@ -1,4 +1,7 @@
-"""The build hook: compiles `jetspark.wire.compiled` where a C compiler is. Without one, Python is used.
+"""The hooks of the build: the compiled part, and the README of the package.
+
+`jetspark.wire.compiled` is compiled where a C compiler is. Without one, Python is used. Links of the README
+to files become links to the repository, because PyPI has no files.
 
 `python hatch_build.py src` compiles it in that directory, with the CFLAGS of the environment.
 """
@@ -6,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -14,6 +18,7 @@ from typing import Any
 
 from Cython.Build import cythonize
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
@@ -37,6 +42,23 @@ class CompiledHook(BuildHookInterface[Any]):
         build_data["artifacts"].append(str(made.relative_to(self.root)))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+
+
+class ReadmeHook(MetadataHookInterface):
+    """README.md as the description of the package."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        text = (Path(self.root) / "README.md").read_text()
+        if repository := metadata.get("urls", {}).get("Repository"):
+            text = absolute_links(text, repository)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+
+def absolute_links(text: str, repository: str) -> str:
+    """Markdown whose links to files lead to the repository."""
+    return re.sub(r"\]\((?![a-z]+:|#)([^()\s]+)\)", rf"]({repository}/blob/main/\1)", text)
 
 
 def compile_in(source: Path) -> Path:

@@ -166,9 +166,8 @@ def connect(
             With asyncio, they may be coroutine functions.
         on_discovered, on_lame_duck, on_slow_consumer, on_error: The same.
 
-    Raises:
-        `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and other
-        kinds of `jetspark.Error`.
+    Raises `UsageError` for bad options, `AuthorizationError`, `TLSError`, `Timeout`, `NoServersError` and
+    other kinds of `jetspark.Error`.
     """
     arguments = dict(locals())
     if arguments.pop("context") is not None:

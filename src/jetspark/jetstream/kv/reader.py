@@ -158,8 +158,8 @@ class KeyValueReader:
             ignore_deletes: Leave out tombstones.
             meta_only: Leave out the values.
             from_revision: Begin with this revision: after an interruption, with one more than the last that
-            was seen. on_error: Called with errors after which it goes on; else they go to the connection's
-            `on_error`.
+                was seen.
+            on_error: Called with errors after which it goes on; else they go to the connection's `on_error`.
         """
         if sum((include_history, updates_only, from_revision is not None)) > 1:
             raise UsageError("include_history, updates_only and from_revision exclude each other")

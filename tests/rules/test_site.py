@@ -1,0 +1,41 @@
+"""The reference of the documentation site has every public name. `make docs` finds wrong links and names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import jetspark
+import jetspark.arrow
+import jetspark.blocking
+import jetspark.errors
+import jetspark.server
+import jetspark.spark
+
+API = Path(__file__).parents[2] / "docs" / "api"
+#: Said in a guide: they are no classes or functions.
+ELSEWHERE = {"__compiled__", "__version__", "blocking", "server"}
+
+
+def entries() -> list[str]:
+    return [name for page in API.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)]
+
+
+@pytest.mark.parametrize(
+    "package", [jetspark, jetspark.blocking, jetspark.server, jetspark.spark], ids=lambda each: each.__name__
+)
+def test_every_public_name_is_in_the_reference(package: object) -> None:
+    names = set(package.__all__) - ELSEWHERE - set(jetspark.errors.__all__)  # type: ignore[attr-defined]
+    prefix = f"{package.__name__}."  # type: ignore[attr-defined]
+    shown = {name.removeprefix(prefix) for name in entries() if name.startswith(prefix)}
+    assert names == {name for name in shown if "." not in name and name not in ("arrow", "errors")}
+
+
+def test_whole_modules_are_in_the_reference() -> None:
+    assert {"jetspark.errors", "jetspark.arrow"} <= set(entries())
+
+
+def test_no_name_is_there_twice() -> None:
+    assert len(entries()) == len(set(entries()))
