@@ -39,7 +39,7 @@ class Connection(connection.Connection):
         """
         if domain is None and api_prefix is None:
             domain, api_prefix = self.options.jetstream_domain, self.options.jetstream_api_prefix
-        return JetStream(self, domain=domain, api_prefix=api_prefix, timeout=timeout)
+        return self.class_of(JetStream)(self, domain=domain, api_prefix=api_prefix, timeout=timeout)
 
 
 class Connecting:

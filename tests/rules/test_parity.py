@@ -66,7 +66,9 @@ _ATTRIBUTE = "a plain attribute of the asynchronous class"
 # The public names that only one side has: why, and of which class.
 DIFFERENCES: dict[str, dict[type, str]] = {
     _LOOP: {
-        client.Connection: "open report frame drain_subscriptions drain_until publish_block request_block",
+        client.Connection: (
+            "open report frame drain_subscriptions drain_until publish_block request_block class_of"
+        ),
         atomic.AtomicBatch: "add_block",
         context.JetStream: "api",
     },

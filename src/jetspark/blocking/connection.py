@@ -112,7 +112,7 @@ class Connection(Twin[aio.Connection]):
             pending_msgs_limit=pending_msgs_limit,
             pending_bytes_limit=pending_bytes_limit,
         )
-        return Subscription.open(self._bridge, subscription, callback)
+        return self._inner.class_of(Subscription).open(self._bridge, subscription, callback)
 
     request = calls(aio.Connection.request, blocking_message)
 

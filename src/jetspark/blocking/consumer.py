@@ -96,4 +96,5 @@ class Consumer(Fetching[aio.Consumer]):
     ) -> Consuming:
         check_concurrency(concurrency)
         messages = open_messages(self._bridge, self._inner, on_error, options)
-        return Consuming(self._bridge, messages, plain("handler", handler), concurrency)
+        kind = self._bridge.connection.class_of(Consuming)
+        return kind(self._bridge, messages, plain("handler", handler), concurrency)

@@ -109,7 +109,8 @@ class JetStream(Twin[aio.JetStream]):
             flow_control=flow_control,
             **options,
         )
-        return PushSubscription.open(self._bridge, subscribing, callback)  # type: ignore[arg-type]
+        kind = self._bridge.connection.class_of(PushSubscription)
+        return kind.open(self._bridge, subscribing, callback)  # type: ignore[arg-type]
 
     pull_subscribe = calls(aio.JetStream.pull_subscribe, PullSubscription)
 

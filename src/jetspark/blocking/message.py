@@ -85,6 +85,11 @@ class JetStreamMsg(Msg, gc=False, eq=False):
     def _send(self, kind: bytes) -> None:
         self._bridge.write(aio.ack_frames([self._frame], kind))
 
+    def _ack_all(self, messages: Sequence[JetStreamMsg]) -> None:
+        self._bridge.write(aio.ack_frames([message._frame for message in messages]))
+        for message in messages:
+            message._settled = True
+
     def _asynchronous(self) -> aio.JetStreamMsg:
         return aio.JetStreamMsg(self._frame, self._bridge.connection, self._settled)
 
@@ -103,18 +108,16 @@ class Batch(list[JetStreamMsg]):
 def ack_all(messages: Iterable[JetStreamMsg]) -> None:
     pending = [message for message in messages if not message._settled]
     if pending:
-        pending[0]._bridge.write(aio.ack_frames([message._frame for message in pending]))
-        for message in pending:
-            message._settled = True
+        pending[0]._ack_all(pending)
 
 
 def blocking_message(bridge: Bridge, message: core.Msg) -> Msg:
     """Return the same message for blocking programs."""
-    return Msg(message._frame, bridge)
+    return bridge.connection.class_of(Msg)(message._frame, bridge)
 
 
 def blocking_messages(bridge: Bridge, messages: Sequence[aio.JetStreamMsg]) -> list[JetStreamMsg]:
     """Return the same messages, all of one consumer, for blocking programs."""
     settled = bool(messages) and messages[0]._settled
     frames = [message._frame for message in messages]
-    return list(map(JetStreamMsg, frames, repeat(bridge), repeat(settled)))
+    return list(map(bridge.connection.class_of(JetStreamMsg), frames, repeat(bridge), repeat(settled)))

@@ -57,14 +57,16 @@ def calls(
 
 def calls(method: Callable[..., Any], result: Callable[[Bridge, Any], Any] | None = None) -> Any:
     """Run a coroutine method in the loop and wait for it; `result` makes its result a blocking object."""
+    name = method.__name__  # Found in the object: instrumentation gives it a class of its own.
     if result is None:
 
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return self._bridge.run(method(self._inner, *args, **kwargs))
+            return self._bridge.run(getattr(self._inner, name)(*args, **kwargs))
     else:
 
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return result(self._bridge, self._bridge.run(method(self._inner, *args, **kwargs)))
+            made = self._bridge.run(getattr(self._inner, name)(*args, **kwargs))
+            return self._bridge.connection.class_of(result)(self._bridge, made)
 
     return twin(method, call)
 
@@ -76,7 +78,9 @@ def makes(
 
     def make(self: Any, /, *args: Any, **kwargs: Any) -> T:
         call = functools.partial(method, self._inner, *args, **kwargs)
-        return result(self._bridge, self._bridge.portal.call(call) if in_loop else call())
+        made = self._bridge.portal.call(call) if in_loop else call()
+        wrap: Callable[[Bridge, R], T] = self._bridge.connection.class_of(result)
+        return wrap(self._bridge, made)
 
     return twin(method, make)
 

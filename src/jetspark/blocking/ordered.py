@@ -47,4 +47,5 @@ class OrderedConsumer(Fetching[aio.OrderedConsumer]):
         self, handler: Handler, *, on_error: OnError | None = None, **options: Unpack[PullKeywords]
     ) -> Consuming:
         messages = open_messages(self._bridge, self._inner, on_error, options)
-        return Consuming(self._bridge, messages, plain("handler", handler), 1)
+        kind = self._bridge.connection.class_of(Consuming)
+        return kind(self._bridge, messages, plain("handler", handler), 1)

@@ -58,7 +58,8 @@ class PushSubscription(Subscription):
 
     async def _take(self, timeout: float | None) -> list[Msg]:
         frames = await self._push.take(_CHUNK, timeout)
-        return list(map(JetStreamMsg, frames, repeat(self._bridge), repeat(self._push.settled)))
+        kind = self._bridge.connection.class_of(JetStreamMsg)
+        return list(map(kind, frames, repeat(self._bridge), repeat(self._push.settled)))
 
     def _put_back(self, messages: list[Msg]) -> None:
         self._unread += [message._frame for message in messages]

@@ -121,7 +121,8 @@ class Subscription(Twin[aio.Subscription]):
         return message
 
     async def _take(self, timeout: float | None) -> list[Msg]:
-        return list(map(Msg, await self._inner.take(_CHUNK, timeout), repeat(self._bridge)))
+        kind = self._bridge.connection.class_of(Msg)
+        return list(map(kind, await self._inner.take(_CHUNK, timeout), repeat(self._bridge)))
 
     def _check_no_callback(self) -> None:
         if self._callback is not None:

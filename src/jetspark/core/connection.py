@@ -10,7 +10,7 @@ import dataclasses
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from jetspark import errors
 from jetspark.core.events import Event, Listener
@@ -31,6 +31,8 @@ from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_filter, check_queue, check_subject, encode_subject
 
 __all__ = ["Connection", "Statistics"]
+
+T = TypeVar("T")
 
 #: Messages and bytes that a subscription buffers by default before it drops messages.
 PENDING_MSGS_LIMIT: Final = 512 * 1024
@@ -66,6 +68,9 @@ class Connection:
         self.callbacks: set[Subscription] = set()
         #: For the layers above: called by `drain` when everything is drained, before it closes.
         self.at_drain: set[Callable[[], Awaitable[None]]] = set()
+        #: For instrumentation: subclasses that the objects of this connection get, by the classes that
+        #: others have.
+        self.classes: dict[object, object] = {}
         #: Queues whole frames; for acknowledgements of messages.
         self.write = self.session.outbox.write
         #: Queues the acknowledgement of one message, if there is room: `write` in one compiled call.
@@ -169,6 +174,10 @@ class Connection:
         """Report an error that no call can raise: log it, and call the listeners of `event`."""
         self._link.report(error, event)
 
+    def class_of(self, plain: T) -> T:
+        """The class to make an object of: `plain`, unless `classes` has another in its place."""
+        return self.classes.get(plain, plain)  # type: ignore[return-value]
+
     # --- publish, subscribe, request
 
     def publish(
@@ -259,7 +268,7 @@ class Connection:
         check_count("pending_bytes_limit", pending_bytes_limit)
         if callback is not None and not callable(callback):
             raise errors.UsageError(f"callback must be a function, not {type(callback).__name__}")
-        subscription = Subscription(
+        subscription = self.class_of(Subscription)(
             self,
             self.session.new_sid(),
             check_filter(subject),

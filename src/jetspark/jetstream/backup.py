@@ -110,11 +110,11 @@ async def restore(
         size = min(_CHUNK, connection.max_payload)
         sent = 0
         while part := await asyncio.to_thread(archive.read, size):
-            _raise_if_refused((await connection.request(target, part, timeout=timeout)).data, name)
+            _raise_if_refused((await connection.request_block(target, part, b"", timeout=timeout)).data, name)
             sent += len(part)
             if progress is not None:
                 progress(sent)
-        final = (await connection.request(target, b"", timeout=timeout)).data
+        final = (await connection.request_block(target, b"", b"", timeout=timeout)).data
     return StreamInfo.from_wire(_raise_if_refused(final, name))
 
 

@@ -243,7 +243,7 @@ class Consumer:
         check_concurrency(concurrency)
         buffer = self._pull_buffer(options, on_error)
         await buffer.start()
-        return Consuming(buffer, handler, concurrency)
+        return self._api.connection.class_of(Consuming)(buffer, handler, concurrency)
 
     # --- internals
 

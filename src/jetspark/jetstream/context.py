@@ -208,7 +208,7 @@ class JetStream:
             ack_timeout: Seconds after which it is published again, under the same id.
             max_buffered_bytes: Most bytes that wait behind the messages in flight.
         """
-        return Publisher(
+        return self.connection.class_of(Publisher)(
             self._api,
             max_pending,
             timeout=timeout,
@@ -223,7 +223,7 @@ class JetStream:
         the answer (by default the `timeout` of the context), and is repeated for `retry_for` seconds while
         there is no leader.
         """
-        return AtomicBatch(self._api, timeout=timeout, retry_for=retry_for)
+        return self.connection.class_of(AtomicBatch)(self._api, timeout=timeout, retry_for=retry_for)
 
     # --- streams
 

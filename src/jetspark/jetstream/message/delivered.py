@@ -7,7 +7,7 @@ without acknowledgements all are.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -92,7 +92,8 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         if self._settled:
             return
         try:
-            await self._connection.request(self._reply_to_ack(), ACK, timeout=timeout)
+            seconds = self._connection.options.request_timeout if timeout is None else timeout
+            await self._connection.request_block(self._reply_to_ack(), ACK, b"", timeout=seconds)
         except NoResponders:
             raise NoResponders(
                 "the acknowledgement reached no consumer: it was deleted, or has no leader",
@@ -128,6 +129,13 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
     def _send(self, kind: bytes) -> Awaitable[None]:
         return self._connection.write(ack_frames([self._frame], kind))
+
+    def _ack_all(self, messages: Sequence[JetStreamMsg]) -> Awaitable[None]:
+        """Acknowledge messages of the connection, this one among them, with one write."""
+        written = self._connection.write(ack_frames([message._frame for message in messages]))
+        for message in messages:
+            message._settled = True
+        return written
 
     def _reply_to_ack(self) -> str:
         parse_metadata(self._frame.reply)
@@ -211,9 +219,4 @@ def ack_all(messages: Iterable[JetStreamMsg]) -> Awaitable[None]:
     the result is optional; it waits for back-pressure.
     """
     pending = [message for message in messages if not message._settled]
-    if not pending:
-        return _Nothing()
-    written = pending[0]._connection.write(ack_frames([message._frame for message in pending]))
-    for message in pending:
-        message._settled = True
-    return written
+    return pending[0]._ack_all(pending) if pending else _Nothing()

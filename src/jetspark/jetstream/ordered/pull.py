@@ -156,7 +156,7 @@ class OrderedConsumer:
         """Call `handler` with every message, one after the other. Options as for `Consumer.consume`."""
         buffer = pull_buffer(self, options, on_error)
         await buffer.start()
-        return Consuming(buffer, handler, concurrency=1)
+        return self._api.connection.class_of(Consuming)(buffer, handler, concurrency=1)
 
     async def delete(self) -> None:
         """Delete the current consumer on the server. The next read creates another one.

@@ -73,6 +73,7 @@ class PullBuffer(PullReceiver):
         # The target may change, these do not.
         self._connection = connection
         self._settled = target.settled
+        self._message = connection.class_of(JetStreamMsg)
         self._names = target.names
         #: Messages that arrived and were not taken.
         self.frames: deque[MsgFrame] = deque()
@@ -130,7 +131,7 @@ class PullBuffer(PullReceiver):
         self._taken += frame.size if self._by_bytes else 1
         if self._taken >= self._step or not frames:
             self._count_taken()
-        return JetStreamMsg(frame, self._connection, self._settled)
+        return self._message(frame, self._connection, self._settled)
 
     def _count_taken(self) -> None:
         taken, self._taken = self._taken, 0

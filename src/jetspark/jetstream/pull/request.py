@@ -108,7 +108,8 @@ class PullTarget(NamedTuple):
 
     def messages(self, frames: list[MsgFrame]) -> list[JetStreamMsg]:
         """The messages that users get."""
-        return list(map(JetStreamMsg, frames, repeat(self.connection), repeat(self.settled)))
+        kind = self.connection.class_of(JetStreamMsg)
+        return list(map(kind, frames, repeat(self.connection), repeat(self.settled)))
 
     def give_back(self, frames: list[MsgFrame]) -> None:
         """Return unhandled messages to the server."""

@@ -72,6 +72,7 @@ class PushReader(Subscription):
         self._gaps = Gaps(1)
         self._heartbeat: HeartbeatMonitor | None = None
         self._callback = callback
+        self._message = connection.class_of(JetStreamMsg)
         # Whether a thread has taken messages and not yet asked for more.
         self._lent = False
         self._take_config(config)
@@ -151,7 +152,7 @@ class PushReader(Subscription):
     def _take(self) -> JetStreamMsg:
         frame = self._pending.popleft()
         self._pending_bytes -= frame.size
-        return JetStreamMsg(frame, self._connection, self.settled)
+        return self._message(frame, self._connection, self.settled)
 
     @property
     def _taken(self) -> int:

@@ -69,7 +69,7 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Ba
             payload = b""
     while True:
         try:
-            frame = (await api.connection.request(subject, payload, timeout=backoff.left))._frame
+            frame = (await api.connection.request_block(subject, payload, b"", timeout=backoff.left))._frame
         except ConnectionLost:
             continue  # At once: the next request waits until the connection is back.
         if _is_status(frame):

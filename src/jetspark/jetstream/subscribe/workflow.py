@@ -31,7 +31,9 @@ async def subscribe(
     stream = asked.stream or await _find_stream(api, asked.subject)
     info, created = await _look_up(api, stream, asked), False
     config = to_create(asked, api.connection.new_inbox()) if info is None else info.config
-    subscription = PushSubscription(api, stream, config, callback=callback, options=options)
+    subscription = api.connection.class_of(PushSubscription)(
+        api, stream, config, callback=callback, options=options
+    )
     try:
         subscription.begin(config.deliver_subject or "", config.deliver_group or "")
         if info is None:
@@ -51,7 +53,9 @@ async def subscribe_ordered(
     if options.keep_consumer:
         raise UsageError("keep_consumer excludes ordered=True", hint="No one could use its consumer")
     stream = asked.stream or await _find_stream(api, asked.subject)
-    subscription = OrderedSubscription(api, stream, config, callback=callback, options=options)
+    subscription = api.connection.class_of(OrderedSubscription)(
+        api, stream, config, callback=callback, options=options
+    )
     try:
         await subscription.start()
     except BaseException:
