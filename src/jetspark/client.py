@@ -118,6 +118,8 @@ def connect(
 ) -> Connecting:
     """Connect to NATS: `nc = await connect(url)`, or `async with connect(url) as nc`.
 
+    An option that is None, its default, is not used.
+
     Args:
         servers: URLs (`nats://host:port`, `tls://...`, `ws://...`, `wss://...`, `host:port`), one, several,
             or with commas; by default `nats://127.0.0.1:4222`. With `tls://` and `wss://` the connection is

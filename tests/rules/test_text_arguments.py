@@ -32,7 +32,6 @@ from jetspark import (
 )
 from jetspark.jetstream.dead_letters import DeadLetter
 from jetspark.jetstream.kv import config as kv_models
-from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model import consumer as consumer_models
 from jetspark.jetstream.model import requests as request_models
@@ -50,9 +49,7 @@ NOT_TEXT = ["a\ud800", b"a", 7, {7: 1}, object()]
 #: Text that some functions accept. If not, the error is one of ours.
 ODD_TEXT = ["a\udcff", "a\0b", "a" * 5000, "ab\r\nPUB x 0"]
 
-KEYWORDS: dict[str, type] = {
-    each.__name__: each for each in (Expectations, OrderedKeywords, PullKeywords, PushKeywords)
-}
+KEYWORDS: dict[str, type] = {each.__name__: each for each in (Expectations, PullKeywords, PushKeywords)}
 
 
 class Parameter(NamedTuple):
@@ -74,7 +71,7 @@ def text_parameters(function: Any, name: str) -> Iterator[Parameter]:
                 if takes_text(str(hint)):
                     yield Parameter(name, keyword, "Sequence" in str(hint))
         elif takes_text(annotation):
-            yield Parameter(name, parameter.name, "Iterable" in annotation)
+            yield Parameter(name, parameter.name, re.search("Iterable|Sequence", annotation) is not None)
 
 
 def takes_text(annotation: str) -> bool:

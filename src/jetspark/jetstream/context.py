@@ -7,7 +7,7 @@ It manages streams and consumers, publishes, subscribes and reads. The methods d
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, Unpack
 
@@ -24,9 +24,8 @@ from jetspark.jetstream.kv.config import KeyValueConfig
 from jetspark.jetstream.kv.status import KeyValueStatus
 from jetspark.jetstream.kv.store import KeyValue
 from jetspark.jetstream.manage import consumers, streams
-from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.model.advisories import Advisory
-from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.model.info import AccountInfo, ConsumerInfo, StreamInfo
 from jetspark.jetstream.model.requests import PauseResponse, PubAck, ResetResponse
 from jetspark.jetstream.model.stream import Placement, StreamConfig
@@ -357,23 +356,46 @@ class JetStream:
         """Make the server that leads a consumer hand over to another; `placement` says to which (2.11)."""
         await consumers.stepdown(self._api, stream, name, placement)
 
-    async def ordered_consumer(self, stream: str, **options: Unpack[OrderedKeywords]) -> OrderedConsumer:
+    async def ordered_consumer(
+        self,
+        stream: str,
+        *,
+        filter_subjects: Sequence[str] | str = (),
+        deliver_policy: DeliverPolicy | str | None = None,
+        opt_start_seq: int | None = None,
+        opt_start_time: datetime | None = None,
+        replay_policy: ReplayPolicy | str = ReplayPolicy.INSTANT,
+        headers_only: bool = False,
+        inactive_threshold: float = 300.0,
+        name_prefix: str | None = None,
+    ) -> OrderedConsumer:
         """Read a stream in order and without gaps, across lost consumers, leaders and connections.
 
         Raises `StreamNotFound`.
 
         Args:
             stream: Name of the stream.
-            filter_subjects: Only messages whose subject matches one of these.
+            filter_subjects: Only messages whose subject matches one of these; by default all.
             deliver_policy: Where it starts (at the first message); not needed with one of the next two.
-            opt_start_seq: First sequence.
-            opt_start_time: Earliest time.
+            opt_start_seq: First sequence; by default `deliver_policy` decides.
+            opt_start_time: Earliest time; by default `deliver_policy` decides.
             replay_policy: How fast (instant).
-            headers_only: Headers without payloads.
+            headers_only: Headers without payloads (False).
             inactive_threshold: Seconds without use until the server deletes the consumer behind it (300).
-            name_prefix: Prefix of the names of the consumers behind it.
+            name_prefix: Prefix of the names of the consumers behind it; by default a random one.
         """
-        consumer = OrderedConsumer(self._api, stream, **options)
+        consumer = OrderedConsumer(
+            self._api,
+            stream,
+            filter_subjects=filter_subjects,
+            deliver_policy=deliver_policy,
+            opt_start_seq=opt_start_seq,
+            opt_start_time=opt_start_time,
+            replay_policy=replay_policy,
+            headers_only=headers_only,
+            inactive_threshold=inactive_threshold,
+            name_prefix=name_prefix,
+        )
         await streams.info(self._api, stream)
         return consumer
 

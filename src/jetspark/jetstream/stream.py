@@ -7,10 +7,9 @@ the stream allows it (`read/direct.py`), else through the stream's leader.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import Unpack
 
 from jetspark.core.options import check_count
 from jetspark.errors import UsageError
@@ -19,9 +18,8 @@ from jetspark.jetstream.api import API
 from jetspark.jetstream.backup import backup
 from jetspark.jetstream.consumer import Consumer, described
 from jetspark.jetstream.manage import consumers, streams
-from jetspark.jetstream.manage.consumers import OrderedKeywords
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
-from jetspark.jetstream.model.consumer import ConsumerConfig
+from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy, ReplayPolicy
 from jetspark.jetstream.model.info import ConsumerInfo, StreamInfo, StreamState
 from jetspark.jetstream.model.requests import MsgDeleteRequest, MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import Placement, StreamConfig
@@ -273,9 +271,31 @@ class Stream:
         """The names of all its consumers."""
         return consumers.names(self._api, self.name)
 
-    async def ordered_consumer(self, **options: Unpack[OrderedKeywords]) -> OrderedConsumer:
+    async def ordered_consumer(
+        self,
+        *,
+        filter_subjects: Sequence[str] | str = (),
+        deliver_policy: DeliverPolicy | str | None = None,
+        opt_start_seq: int | None = None,
+        opt_start_time: datetime | None = None,
+        replay_policy: ReplayPolicy | str = ReplayPolicy.INSTANT,
+        headers_only: bool = False,
+        inactive_threshold: float = 300.0,
+        name_prefix: str | None = None,
+    ) -> OrderedConsumer:
         """Read it in order and without gaps; options as for `JetStream.ordered_consumer`."""
-        consumer = OrderedConsumer(self._api, self.name, **options)
+        consumer = OrderedConsumer(
+            self._api,
+            self.name,
+            filter_subjects=filter_subjects,
+            deliver_policy=deliver_policy,
+            opt_start_seq=opt_start_seq,
+            opt_start_time=opt_start_time,
+            replay_policy=replay_policy,
+            headers_only=headers_only,
+            inactive_threshold=inactive_threshold,
+            name_prefix=name_prefix,
+        )
         await streams.info(self._api, self.name)
         return consumer
 

@@ -13,14 +13,15 @@ import os
 import secrets
 import signal
 import time
-from typing import Self, Unpack
+from collections.abc import Sequence
+from typing import Literal, Self, Unpack
 
 from jetspark.errors import ServerStartError, UsageError
 from jetspark.server import binary
 from jetspark.server.config import HOST, render
 from jetspark.server.files import ServerFiles
 from jetspark.server.guard import Guarded
-from jetspark.server.options import OptionNames, Options
+from jetspark.server.options import TLS, OptionNames, Options, User
 from jetspark.server.ready import is_open, read_info, wait_for_log, wait_for_ports
 
 __all__ = ["Server", "run"]
@@ -32,7 +33,26 @@ _RELOADED = "Reloaded server configuration"
 _NOT_RELOADED = "Failed to reload server configuration"
 
 
-def run(**options: Unpack[OptionNames]) -> Server:
+def run(
+    *,
+    store_dir: str | os.PathLike[str] | None = None,
+    port: int = 0,
+    jetstream: bool = True,
+    name: str | None = None,
+    domain: str | None = None,
+    sync_interval: float | Literal["always"] | None = None,
+    users: Sequence[User] | None = None,
+    token: str | None = None,
+    nkeys: Sequence[str] | None = None,
+    tls: TLS | None = None,
+    max_payload: int | None = None,
+    monitor: bool = False,
+    websocket: bool = False,
+    debug: bool = False,
+    trace: bool = False,
+    config: str = "",
+    ready_timeout: float = 10.0,
+) -> Server:
     """Start a server on 127.0.0.1 and return it when it answers.
 
     Use it as a context manager, `with` or `async with`; the latter stops without blocking the loop. The
@@ -48,19 +68,37 @@ def run(**options: Unpack[OptionNames]) -> Server:
         sync_interval: Seconds between two fsyncs of the store, or `always`; 2 minutes by default.
         users: Users with passwords and permissions, as `User`; by default everybody may connect.
         token: Token that clients need; none by default.
-        nkeys: Public user nkeys (`U...`) that may connect.
+        nkeys: Public user nkeys (`U...`) that may connect; none by default.
         tls: Certificates, as `TLS`; by default connections are not encrypted.
         max_payload: Largest message in bytes (1 MiB).
         monitor: Open an HTTP monitoring port on loopback (False); see `Server.monitor_url`.
         websocket: Open a WebSocket port on loopback (False); see `Server.websocket_url`.
         debug, trace: Log more, or everything (False).
-        config: Text appended to the configuration file.
+        config: Text appended to the configuration file; none by default.
         ready_timeout: Seconds that the start may take (10).
 
     Raises UsageError for a bad option, ServerNotFound without an executable and ServerStartError, with
     the server's log, when it does not answer within `ready_timeout` seconds.
     """
-    server = Server(**options)
+    server = Server(
+        store_dir=store_dir,
+        port=port,
+        jetstream=jetstream,
+        name=name,
+        domain=domain,
+        sync_interval=sync_interval,
+        users=users,
+        token=token,
+        nkeys=nkeys,
+        tls=tls,
+        max_payload=max_payload,
+        monitor=monitor,
+        websocket=websocket,
+        debug=debug,
+        trace=trace,
+        config=config,
+        ready_timeout=ready_timeout,
+    )
     server.start()
     return server
 

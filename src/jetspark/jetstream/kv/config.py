@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 
 from jetspark.jetstream.kv.names import check_bucket, key_prefix, stream_of
-from jetspark.jetstream.model.base import Duration, Model
+from jetspark.jetstream.model.base import Duration, Int32, Model
 from jetspark.jetstream.model.stream import (
     DiscardPolicy,
     Placement,
@@ -30,41 +30,47 @@ class KeyValueConfig(Model, frozen=True, kw_only=True):
     """The settings of a key-value bucket. Only `bucket` is required.
 
     Raises `UsageError` at construction for settings that the server would refuse, with the field named.
+
+    Attributes:
+        bucket: Name: letters, digits, - and _. Required.
+        description: For people, none by default. At most 4 KiB.
+        history: Revisions that are kept of each key, 1 to 64; 1 by default.
+        ttl: Seconds that a revision lives, at least 0.1; 0, the default, is no limit.
+        max_value_size: Largest value in bytes, headers included; -1, the default, is no limit but that of the
+            server.
+        max_bytes: Most bytes of the whole bucket; -1, the default, is no limit. A full bucket refuses new
+            values.
+        storage: Where values are kept, by default on disk. Cannot be changed later.
+        replicas: Servers that hold a copy, 1 to 5; 1 by default.
+        placement: Which servers may host it; by default any.
+        republish: Publish stored values again, for subscribers without JetStream; not by default.
+        mirror: Be a copy of this bucket, by the name of the bucket: reads are answered here, writes go to the
+            origin. By default it is no copy.
+        sources: Copy the keys of these buckets in, by the names of the buckets; none by default.
+        compression: Compress the values on disk; not by default. Server 2.10.
+        limit_marker_ttl: Leave a tombstone for this many seconds, at least 1, when a key expires, so that
+            watches see it; none by default. Also allows a `ttl` for a single key, which is never shorter than
+            this. Server 2.11.
+        direct: Let every replica and mirror answer reads, as by default: fast, but a read may miss a write
+            that was just made. Without it the leader answers all reads.
+        metadata: Names and values, none by default, at most 128 KiB in all. Server 2.10.
     """
 
-    #: Name: letters, digits, - and _.
     bucket: str
-    #: For people. At most 4 KiB.
     description: str | None = None
-    #: Revisions that are kept of each key, 1 to 64.
     history: int = 1
-    #: Seconds that a revision lives; 0 is no limit, else at least 0.1.
     ttl: Duration | None = None
-    #: Largest value in bytes, headers included; -1 is no limit.
-    max_value_size: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
-    #: Most bytes of the whole bucket; -1 is no limit. A full bucket refuses new values.
+    max_value_size: Int32 | None = None
     max_bytes: int | None = None
-    #: Where values are kept. Cannot be changed later.
     storage: StorageType | str = StorageType.FILE
-    #: Servers that hold a copy, 1 to 5.
     replicas: int | None = None
-    #: Which servers may host it.
     placement: Placement | None = None
-    #: Publish stored values again, for subscribers without JetStream.
     republish: RePublish | None = None
-    #: Be a copy of this bucket, by the name of the bucket: reads are answered here, writes go to the origin.
     mirror: StreamSource | None = None
-    #: Copy the keys of these buckets in, by the names of the buckets.
     sources: list[StreamSource] = msgspec.field(default_factory=list)
-    #: Compress the values on disk. Server 2.10.
     compression: bool = False
-    #: Leave a tombstone for this many seconds, at least 1, when a key expires, so that watches see it. Also
-    #: allows a `ttl` for a single key, which is never shorter than this. Server 2.11.
     limit_marker_ttl: Duration | None = None
-    #: Let every replica and mirror answer reads: fast, but a read may miss a write that was just made.
-    #: Without it the leader answers all reads.
     direct: bool = True
-    #: Names and values, at most 128 KiB in all. Server 2.10.
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
     def check(self) -> None:

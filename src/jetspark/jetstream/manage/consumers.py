@@ -6,9 +6,9 @@ The methods of `JetStream`, `Stream` and `Consumer`, which call these, document 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypedDict
+from typing import Final
 
 import msgspec
 
@@ -17,12 +17,11 @@ from jetspark.errors import ConsumerNameInUse, UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.model import requests
-from jetspark.jetstream.model.consumer import ConsumerConfig, DeliverPolicy, ReplayPolicy
+from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.model.stream import Placement
 
 __all__ = [
-    "OrderedKeywords",
     "create",
     "create_or_update",
     "delete",
@@ -38,27 +37,6 @@ __all__ = [
 
 #: What the server sets for a consumer without `durable_name` (JsDeleteWaitTimeDefault), in seconds.
 _INACTIVE_THRESHOLD: Final = 5.0
-
-
-class OrderedKeywords(TypedDict, total=False):
-    """The options of an ordered consumer, for signatures. The defaults are those of `OrderedConsumer`."""
-
-    #: Only messages whose subject matches one of these.
-    filter_subjects: Sequence[str] | str
-    #: Where it starts; not needed with one of the next two.
-    deliver_policy: DeliverPolicy | str | None
-    #: First sequence.
-    opt_start_seq: int | None
-    #: Earliest time.
-    opt_start_time: datetime | None
-    #: How fast.
-    replay_policy: ReplayPolicy | str
-    #: Headers without payloads.
-    headers_only: bool
-    #: Seconds without use after which the server deletes the consumers behind it.
-    inactive_threshold: float
-    #: What the names of the consumers behind it begin with.
-    name_prefix: str | None
 
 
 async def create_or_update(api: API, stream: str, config: ConsumerConfig, action: str) -> ConsumerInfo:

@@ -109,47 +109,49 @@ class ConsumerConfig(Model, frozen=True, kw_only=True, metaclass=_RemembersField
             default it does not stay.
         name: Name, one word, at most 255 characters; the server chooses one by default. The same as
             `durable_name`, if both are given.
-        description: For people. At most 4 KiB.
+        description: For people, none by default. At most 4 KiB.
         deliver_policy: Where in the stream it starts; at the first message by default. Cannot be changed
             later.
-        opt_start_seq: First sequence to deliver, with `deliver_policy=by_start_sequence`.
-        opt_start_time: Earliest time to deliver, with `deliver_policy=by_start_time`.
+        opt_start_seq: First sequence to deliver, with `deliver_policy=by_start_sequence`; none by
+            default.
+        opt_start_time: Earliest time to deliver, with `deliver_policy=by_start_time`; none by default.
         ack_policy: How messages are acknowledged; each by itself by default. Cannot be changed later.
         ack_wait: Seconds until a message without acknowledgement is delivered again; 30 by default.
         max_deliver: How often a message is delivered at most; -1, the default, is no limit.
         backoff: Seconds to wait before each redelivery instead of `ack_wait`, none by default; the last one
             repeats. Not more entries than `max_deliver`.
         filter_subject: Deliver only what matches; by default, everything.
-        filter_subjects: Deliver what matches any of these; none may include another. Server 2.10.
+        filter_subjects: Deliver what matches any of these, none by default; none may include another.
+            Server 2.10.
         replay_policy: How fast stored messages are delivered; at once by default. Cannot be changed later.
         rate_limit_bps: Push only: most bits per second; no limit by default.
         sample_freq: Share of acknowledgements that are measured and published as metrics: `"50"` or
-            `"50%"`.
+            `"50%"`; none by default.
         max_waiting: Pull only: most pull requests that wait at a time; 512 by default. Cannot be changed
             later.
         max_ack_pending: Most messages that are delivered and not acknowledged; 1000 by default, -1 is no
             limit.
-        flow_control: Push only: pause when the client falls behind; needs `idle_heartbeat`.
-        headers_only: Deliver headers, with the size in `Nats-Msg-Size`, without payloads.
+        flow_control: Push only: pause when the client falls behind, not by default; needs `idle_heartbeat`.
+        headers_only: Deliver headers, with the size in `Nats-Msg-Size`, without payloads; not by default.
         max_batch: Pull only: most messages that one request may ask for; no limit by default.
         max_expires: Pull only: most seconds that one request may wait, at least 0.001; no limit by default.
         max_bytes: Pull only: most bytes that one request may ask for; no limit by default.
-        deliver_subject: Where messages are pushed. Without it, clients pull.
-        deliver_group: Push only: queue group whose members share the messages.
+        deliver_subject: Where messages are pushed. Without it, by default, clients pull.
+        deliver_group: Push only: queue group whose members share the messages; none by default.
         idle_heartbeat: Push only: seconds of silence after which the server sends a heartbeat, at least 0.1;
             none by default.
         inactive_threshold: Seconds without use after which the consumer is deleted, also a durable one; 5
             by default for ephemeral ones, never for durable ones.
         num_replicas: Servers that hold its state, at most as many as the stream has; by default as many as
             the stream has, or 1 for ephemeral ones.
-        mem_storage: Keep its state in memory, whatever the stream does.
-        direct: Between servers: read for a mirror or source.
-        sourcing: Between servers: read for a durable source. Server 2.14.
-        metadata: Names and values, at most 128 KiB in all. Keys that start with `_nats.` are the server's.
-            Server 2.10.
+        mem_storage: Keep its state in memory, whatever the stream does; by default as the stream does.
+        direct: Between servers: read for a mirror or source; not by default.
+        sourcing: Between servers: read for a durable source; not by default. Server 2.14.
+        metadata: Names and values, none by default, at most 128 KiB in all. Keys that start with `_nats.`
+            are the server's. Server 2.10.
         pause_until: Deliver nothing before this time; by default it is not paused. Server 2.11.
-        priority_groups: Names of the priority groups, up to 16 letters, digits and `-_/=`; see
-            `priority_policy`. Server 2.11.
+        priority_groups: Names of the priority groups, none by default, up to 16 letters, digits and `-_/=`;
+            see `priority_policy`. Server 2.11.
         priority_policy: Who gets messages when several clients pull, by default the one that asked first;
             needs `priority_groups`. Server 2.11.
         priority_timeout: Seconds after which a silent pinned client loses its place; 120 by default. Server

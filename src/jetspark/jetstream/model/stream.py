@@ -153,14 +153,16 @@ class StreamSource(Model, frozen=True, kw_only=True):
     """Another stream that is mirrored or sourced.
 
     Attributes:
-        name: Name of the other stream.
-        opt_start_seq: First sequence to copy.
-        opt_start_time: Copy what was stored at this time or later.
-        filter_subject: Copy only what matches.
-        subject_transforms: Filters, each with the subject that matches are stored under; not together with
-            `filter_subject`. Server 2.10.
-        external: How to reach the stream, when it is in another account or domain.
-        consumer: Read through this durable consumer instead of one that the server makes. Server 2.14.
+        name: Name of the other stream. Required.
+        opt_start_seq: First sequence to copy; by default the first there is.
+        opt_start_time: Copy what was stored at this time or later; by default everything.
+        filter_subject: Copy only what matches; by default everything.
+        subject_transforms: Filters, each with the subject that matches are stored under, none by default; not
+            together with `filter_subject`. Server 2.10.
+        external: How to reach the stream, when it is in another account or domain; by default it is in
+            this one.
+        consumer: Read through this durable consumer; by default through one that the server makes. Server
+            2.14.
     """
 
     name: str
@@ -190,10 +192,10 @@ class StreamConfig(Model, frozen=True, kw_only=True):
     Raises `UsageError` at construction for settings that the server would refuse, with the field named.
 
     Attributes:
-        name: Name, one word: no spaces and none of `. * > / \\`. At most 255 characters.
-        description: For people. At most 4 KiB.
-        subjects: What the stream stores; wildcards are allowed. A stream without subjects, mirror and
-            sources stores the subject that is its name.
+        name: Name, one word: no spaces and none of `. * > / \\`. At most 255 characters. Required.
+        description: For people, none by default. At most 4 KiB.
+        subjects: What the stream stores; wildcards are allowed. By default, without a mirror and sources, the
+            subject that is its name.
         retention: When messages are removed; by default when a limit is reached.
         max_consumers: Most consumers at a time; -1, the default, is no limit.
         max_msgs: Most messages; -1, the default, is no limit.
@@ -206,39 +208,43 @@ class StreamConfig(Model, frozen=True, kw_only=True):
         discard: What a full stream drops: old messages, by default, or new ones.
         storage: Where messages are kept, by default on disk. Cannot be changed later.
         num_replicas: Servers that hold a copy, 1 to 5; 1 by default.
-        no_ack: Do not acknowledge what is published.
+        no_ack: Do not acknowledge what is published; by default it is acknowledged.
         duplicate_window: Seconds during which a `Nats-Msg-Id` is remembered; 2 minutes by default, at least
             0.1, at most `max_age`.
-        placement: Which servers may host it.
-        mirror: Be an exact copy of this stream; then without subjects of its own.
-        sources: Copy the messages of these streams in.
+        placement: Which servers may host it; by default any.
+        mirror: Be an exact copy of this stream, then without subjects of its own; by default it is no copy.
+        sources: Copy the messages of these streams in; none by default.
         compression: How blocks on disk are compressed; not at all by default. Server 2.10.
         first_seq: Sequence of the first message; 1 by default. Server 2.10.
-        subject_transform: Store messages under another subject than they were published to. Server 2.10.
-        republish: Publish stored messages again.
-        allow_direct: Let every replica answer reads of single messages, without going through the leader.
-        mirror_direct: Let a mirror answer such reads for its origin. The server copies this from the
-            origin.
-        discard_new_per_subject: Refuse new messages of a subject that has `max_msgs_per_subject`; needs
-            `discard=new`.
-        sealed: Nothing can be stored or deleted any more. Only by update, and for good.
-        deny_delete: Refuse to delete single messages. For good.
-        deny_purge: Refuse to purge. For good.
+        subject_transform: Store messages under another subject than they were published to; not by default.
+            Server 2.10.
+        republish: Publish stored messages again; not by default.
+        allow_direct: Let every replica answer reads of single messages, without going through the leader;
+            not by default.
+        mirror_direct: Let a mirror answer such reads for its origin; not by default. The server copies this
+            from the origin.
+        discard_new_per_subject: Refuse new messages of a subject that has `max_msgs_per_subject`, not by
+            default; needs `discard=new`.
+        sealed: Nothing can be stored or deleted any more; not by default. Only by update, and for good.
+        deny_delete: Refuse to delete single messages; not by default. For good.
+        deny_purge: Refuse to purge; not by default. For good.
         allow_rollup_hdrs: Obey `Nats-Rollup`, which replaces all earlier messages of a subject or of the
-            stream.
-        consumer_limits: Limits for its consumers. Server 2.10.
-        allow_msg_ttl: Obey `Nats-TTL`, an age limit of a single message. For good. Server 2.11.
+            stream; not by default.
+        consumer_limits: Limits for its consumers; none by default. Server 2.10.
+        allow_msg_ttl: Obey `Nats-TTL`, an age limit of a single message; not by default. For good. Server
+            2.11.
         subject_delete_marker_ttl: Leave a marker for this many seconds, at least 1, when the last message
-            of a subject goes. Turns on `allow_msg_ttl` and `allow_rollup_hdrs`. Server 2.11.
-        allow_msg_counter: Be a stream of counters: `Nats-Incr` adds to the value of a subject. For good.
-            Server 2.12.
-        allow_atomic: Accept batches that are stored all or not at all. Server 2.12.
-        allow_msg_schedules: Obey `Nats-Schedule`: messages that are published later. For good. Server 2.12.
+            of a subject goes; none by default. Turns on `allow_msg_ttl` and `allow_rollup_hdrs`. Server 2.11.
+        allow_msg_counter: Be a stream of counters: `Nats-Incr` adds to the value of a subject; not by
+            default. For good. Server 2.12.
+        allow_atomic: Accept batches that are stored all or not at all; not by default. Server 2.12.
+        allow_msg_schedules: Obey `Nats-Schedule`: messages that are published later; not by default. For
+            good. Server 2.12.
         persist_mode: What a publish acknowledgement means; by default that the operating system has the
             message. Cannot be changed later. Server 2.12.
-        allow_batched: Accept batches that are acknowledged every few messages. Server 2.14.
-        metadata: Names and values, at most 128 KiB in all. Keys that start with `_nats.` are the server's.
-            Server 2.10.
+        allow_batched: Accept batches that are acknowledged every few messages; not by default. Server 2.14.
+        metadata: Names and values, none by default, at most 128 KiB in all. Keys that start with `_nats.`
+            are the server's. Server 2.10.
     """
 
     _levels: ClassVar[Mapping[str, int]] = {

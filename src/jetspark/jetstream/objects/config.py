@@ -22,25 +22,28 @@ class ObjectStoreConfig(Model, frozen=True, kw_only=True):
     """The settings of an object store. Only `bucket` is required.
 
     Raises `UsageError` at construction for settings that the server would refuse, with the field named.
+
+    Attributes:
+        bucket: Name: letters, digits, - and _. Required.
+        description: For people, none by default. At most 4 KiB.
+        ttl: Seconds that an object lives, at least 0.1; 0, the default, is no limit.
+        max_bytes: Most bytes of the whole bucket; -1, the default, is no limit. A full bucket refuses new
+            objects.
+        storage: Where objects are kept, by default on disk. Cannot be changed later.
+        replicas: Servers that hold a copy, 1 to 5; 1 by default.
+        placement: Which servers may host it; by default any.
+        compression: Compress the objects on disk; not by default. Server 2.10.
+        metadata: Names and values, none by default, at most 128 KiB in all. Server 2.10.
     """
 
-    #: Name: letters, digits, - and _.
     bucket: str
-    #: For people. At most 4 KiB.
     description: str | None = None
-    #: Seconds that an object lives; 0 is no limit, else at least 0.1.
     ttl: Duration | None = None
-    #: Most bytes of the whole bucket; -1 is no limit. A full bucket refuses new objects.
     max_bytes: int | None = None
-    #: Where objects are kept. Cannot be changed later.
     storage: StorageType | str = StorageType.FILE
-    #: Servers that hold a copy, 1 to 5.
     replicas: int | None = None
-    #: Which servers may host it.
     placement: Placement | None = None
-    #: Compress the objects on disk. Server 2.10.
     compression: bool = False
-    #: Names and values, at most 128 KiB in all. Server 2.10.
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
     def check(self) -> None:

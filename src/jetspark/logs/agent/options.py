@@ -32,41 +32,51 @@ def default_positions() -> Path:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShipOptions:
-    """The options of an agent. `inputs` take the place of `patterns` to `multiline` and of `prefix`."""
+    """The options of an agent. `inputs` take the place of `patterns` to `multiline` and of `prefix`.
 
-    #: Glob patterns of files, `**` for any depth. Empty: standard input, which has no positions.
+    Attributes:
+        patterns: Glob patterns of files, `**` for any depth. By default standard input, which has no
+            positions.
+        exclude: Glob patterns of file names to skip; by default those of compressed files.
+        multiline: Joins lines to events; by default each line is an event.
+        inputs: Several inputs, each with patterns of its own; none by default.
+        host: Name of this host; by default the one that the system has.
+        prefix: First part of subjects, `logs` by default: `<prefix>.<partition>.<host>`.
+        partitions: Number of partitions, 16 by default. A hash of its name assigns a host to one of them.
+        positions: File that keeps the positions; by default `jetspark/ship.json` in `XDG_STATE_HOME`.
+        from_end: Begin at the end of files that exist at the start and have no position; by default at their
+            beginning.
+        once: Ship the existing lines, then end; by default it goes on.
+        max_line: Bytes at which a line is cut; 256 KiB by default.
+        compress: `gzip` or `zstd`; by default payloads are not compressed.
+        window: Most messages in flight; 4096 by default.
+        window_bytes: Most bytes in flight; 16 MiB by default.
+        poll: Seconds between two checks of the files, and of the patterns for new ones; 0.2 by default.
+        close_after: Seconds without new lines after which a file that no pattern matches any more is closed;
+            60 by default.
+        save_every: Seconds between two saves of the positions; 1 by default.
+        grace: Seconds that `stop` waits for acknowledgements; 10 by default.
+        control: Whether the pause switch is obeyed, as by default.
+    """
+
     patterns: Sequence[str] = ()
-    #: Glob patterns of file names to skip.
     exclude: Sequence[str] = COMPRESSED
-    #: Joins lines to events; None: each line is an event.
     multiline: Multiline | None = None
     inputs: Sequence[LogInput] = ()
     host: str = dataclasses.field(default_factory=socket.gethostname)
-    #: The first part of subjects: `<prefix>.<partition>.<host>`.
     prefix: str = "logs"
-    #: The number of partitions. A hash of its name assigns a host to one of them.
     partitions: int = 16
     positions: Path = dataclasses.field(default_factory=default_positions)
-    #: Begin at the end of files that exist at the start and have no position.
     from_end: bool = False
-    #: Ship the existing lines, then end.
     once: bool = False
-    #: Bytes at which a line is cut.
     max_line: int = MAX_LINE
-    #: `gzip`, `zstd`, or empty.
     compress: str = ""
-    #: The maximum number and total bytes of messages in flight.
     window: int = 4096
     window_bytes: int = 16 * 1024 * 1024
-    #: The interval between checks of the files, and of the patterns for new ones.
     poll: float = 0.2
-    #: Close a file that no pattern matches any more after this long without new lines.
     close_after: float = 60.0
-    #: The interval between saves of the positions.
     save_every: float = 1.0
-    #: How long `stop` waits for acknowledgements.
     grace: float = 10.0
-    #: Whether the pause switch is obeyed.
     control: bool = True
 
     def __post_init__(self) -> None:
