@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from jetspark.logs.job.session import SQL_CONF
@@ -22,6 +23,16 @@ def session(spark: SparkSession) -> SparkSession:
     for key, value in SQL_CONF.items():
         own.conf.set(key, value)
     return own
+
+
+@pytest.fixture
+def one_spark(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One Spark serves all commands: the sessions that they start are that of the test."""
+    from jetspark.logs.job import session as sessions
+
+    monkeypatch.setattr(sessions, "start_session", lambda config, log, trial=False: session)
+    monkeypatch.setattr(sessions, "stop_session", lambda spark: None)
+    monkeypatch.setattr(PySparkLogger.getLogger("SQLQueryContextLogger"), "disabled", True)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from jetspark.logs.format.line import Line
@@ -104,14 +103,8 @@ def test_lines_of_standard_input_are_joined_and_those_that_do_not_parse_shown_as
 
 
 def test_the_commands_of_the_guide_print_what_it_shows(
-    cli: Cli, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, one_spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One Spark serves all commands: the sessions that they start are that of the tests."""
-    from jetspark.logs.job import session as sessions
-
-    monkeypatch.setattr(sessions, "start_session", lambda config, log, trial=False: session)
-    monkeypatch.setattr(sessions, "stop_session", lambda spark: None)
-    monkeypatch.setattr(PySparkLogger.getLogger("SQLQueryContextLogger"), "disabled", True)
     scratch = tmp_path / "scratch"
     (scratch / "logs").mkdir(parents=True)
     (scratch / "examples").symlink_to(ROOT / "examples")
@@ -164,3 +157,22 @@ def test_the_commands_of_the_guide_print_what_it_shows(
         place="/srv/logs",
     )
     page.run(cli, scratch)
+
+
+def test_a_syslog_file_is_shipped_and_parsed_in_both_forms(
+    cli: Cli, one_spark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = (
+        "Nov 15 10:00:00 web1 sshd[1]: Accepted",
+        "2026-11-15T10:00:01.123456+00:00 web1 systemd[1]: Started x.",
+    )
+    lines = [*written, *(f"<30>{line}" for line in written)]
+    (tmp_path / "syslog").write_text("".join(f"{line}\n" for line in lines))
+    cli("ship", "syslog", "--create", "LOGS", "--once")
+    config = ROOT / "examples/pipeline/syslog_to_parquet.toml"
+    for source in ([], ["syslog"]):
+        tried = cli("pipeline", "try", config, *source, "--json").records
+        assert [(each["line"], each["reason"]) for each in tried] == [(line, None) for line in lines]
+        shown = [(each["row"]["app"], each["row"]["process"], each["row"].get("severity")) for each in tried]
+        assert shown == [("sshd", "1", None), ("systemd", "1", None), ("sshd", "1", 6), ("systemd", "1", 6)]
