@@ -34,7 +34,7 @@ export THOROUGH
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-pure test-uvloop test-asan test-matrix docs wheel $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
+.PHONY: help install test test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-asan: $(DEV) ## run the tests of the compiled part with AddressSanitizer
 wheel: $(DEV) ## build a wheel, with the compiled part for this Python and this machine, into dist
 	$(PY) $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist
+
+wheels: $(SPARK) ## build sdist and wheel, and try each extra in an empty environment (ARGS="cli server")
+	scripts/with-java $(PY) scripts/try-wheels $(ARGS)
 
 docs: $(DOCS) ## build the documentation site into build/site; broken links and references fail
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict
@@ -120,7 +123,7 @@ lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) --group docs -c requirements/dev.lock -o requirements/docs.lock $(ARGS)
 
 clean: ## remove .venv, those of the matrix, caches and build output
-	rm -rf $(VENV) $(MATRIX) .venv-audit .venv-docs build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(MATRIX) .venv-audit .venv-dist .venv-docs build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A new lock or pyproject.toml makes the stamps stale; the environment itself is kept.

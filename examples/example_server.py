@@ -6,13 +6,13 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import jetspark
 
-PREFIX = "EXAMPLE_"
+PREFIXES = ("EXAMPLE_", "KV_EXAMPLE_", "OBJ_EXAMPLE_")
 
 
 @contextmanager
 def example_server(*streams: str) -> Iterator[str]:
     """The URL of a server. The streams of the example are deleted at the end, and what a former run left."""
-    assert all(name.startswith(PREFIX) for name in streams), "other streams are not ours to delete"
+    assert all(name.startswith(PREFIXES) for name in streams), "other streams are not ours to delete"
     url = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
     with ExitStack() as stack:
         try:

@@ -1,18 +1,17 @@
 """A key-value bucket: put, update without lost updates, watch, and a cache that stays current."""
 
 import asyncio
-import os
+
+from example_server import example_server
 
 import jetspark
 from jetspark import KeyValueConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        kv = await js.create_key_value(KeyValueConfig(bucket="prices", history=5))
+        kv = await js.create_key_value(KeyValueConfig(bucket="EXAMPLE_PRICES", history=5))
         await kv.put_many({"eur.usd": b"1.10", "eur.chf": b"0.96"})
 
         entry = await kv.get("eur.usd")
@@ -32,4 +31,5 @@ async def main() -> None:
             print("cached:", {key: entry.value.decode() for key, entry in cache.items()})
 
 
-asyncio.run(main())
+with example_server("KV_EXAMPLE_PRICES") as url:
+    asyncio.run(main(url))

@@ -5,16 +5,16 @@ import os
 import tempfile
 from pathlib import Path
 
+from example_server import example_server
+
 import jetspark
 from jetspark import ObjectStoreConfig
 
-URL = os.environ.get("NATS_URL", "nats://127.0.0.1:4222")
 
-
-async def main() -> None:
-    async with jetspark.connect(URL) as nc:
+async def main(url: str) -> None:
+    async with jetspark.connect(url) as nc:
         js = nc.jetstream()
-        store = await js.create_object_store(ObjectStoreConfig(bucket="models"))
+        store = await js.create_object_store(ObjectStoreConfig(bucket="EXAMPLE_MODELS"))
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "model.bin"
             path.write_bytes(os.urandom(1_000_000))
@@ -31,4 +31,5 @@ async def main() -> None:
         print("objects:", [each.name async for each in store.list()])
 
 
-asyncio.run(main())
+with example_server("OBJ_EXAMPLE_MODELS") as url:
+    asyncio.run(main(url))

@@ -83,7 +83,14 @@ def test_the_examples_use_streams_of_their_own_and_leave_none(one_server: Server
         assert "EXAMPLE_STATE" not in js.stream_names()
 
 
-def test_an_example_starts_a_server_if_none_answers() -> None:
-    first, *_, last = run("all_or_nothing", "nats://127.0.0.1:1")
+@pytest.mark.parametrize("name", ["all_or_nothing", "key_value", "object_store"])
+def test_an_example_starts_a_server_if_none_answers(name: str) -> None:
+    first, *_, last = run(name, "nats://127.0.0.1:1")
     assert first == "No server answers on nats://127.0.0.1:1: the example starts one of its own."
-    assert last == LAST_LINES["all_or_nothing"]
+    assert last == LAST_LINES[name]
+
+
+def test_every_example_has_a_server() -> None:
+    for name in LAST_LINES:
+        text = (EXAMPLES / f"{name}.py").read_text()
+        assert "with example_server(" in text or "jetspark.server.run()" in text, name
