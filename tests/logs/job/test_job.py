@@ -21,13 +21,14 @@ from tests.logs.job.support import Pipes, access_line, assert_each_line_once
 from tests.spark.running import ADMISSION_CONTROL
 
 HOSTILE = "../../etc/pass wd" + "x" * 300
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds_nothing(
     pipes: Pipes,
 ) -> None:
     pipes.publish([access_line("web1", number) for number in range(90)])
-    pipes.publish(["poison", b"\xff\x00", "x" * 1_040_000], jetspark_file="/var/log/a")
+    pipes.publish(["poison", b"\xff\x00", "x" * 1_040_000], jetspark_file="/var/log/a", traceparent=TRACE)
     pipes.publish([access_line("web2", number) for number in range(10)], host="web2", Jetspark_Host=HOSTILE)
     file = pipes.file()
     (told,) = pipes.run(file)
@@ -43,6 +44,7 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     assert {name: poison.headers[name] for name in poison.headers if not name.startswith("Nats-")} == {
         "Jetspark-Host": "web1",
         "Jetspark-File": "/var/log/a",
+        "traceparent": TRACE,
         "Dead-Letter-Reason": "not a line of format combined",
         "Dead-Letter-Stream": pipes.logs,
         "Dead-Letter-Sequence": "91",
@@ -101,7 +103,9 @@ def test_counts_per_minute_go_back_to_jetstream_once_their_window_is_over(pipes:
 
 
 def test_rows_can_go_to_json_files_and_to_jetstream(pipes: Pipes) -> None:
-    pipes.publish([access_line("web1", number) for number in range(20)])
+    pipes.publish([access_line("web1", number) for number in range(5)], traceparent=TRACE, tracestate="a=b")
+    pipes.publish([access_line("web1", number) for number in range(5, 10)], traceparent="\x01" + "x" * 3000)
+    pipes.publish([access_line("web1", number) for number in range(10, 20)])
     pipes.run(pipes.file(sink='[sink]\nformat = "json"\npath = "lines"\npartition_by = []\n'))
     rows = pipes.session.read.json(str(pipes.place / "lines"))
     assert rows.select(F.sum("bytes")).first()[0] == sum(range(20))  # type: ignore[index]
@@ -118,6 +122,13 @@ def test_rows_can_go_to_json_files_and_to_jetstream(pipes: Pipes) -> None:
     assert (told.rows, told.dead_letters) == (20, 1)
     messages = list(pipes.js.get_stream(out).get_messages(1))
     assert sorted(json.loads(message.data)["sequence"] for message in messages) == list(range(1, 21))
+    # A row carries on the trace of its line, and nothing that only looks like one.
+    traced = {
+        json.loads(message.data)["sequence"]: (message.headers["traceparent"], message.headers["tracestate"])
+        for message in messages
+        if "traceparent" in message.headers
+    }
+    assert traced == dict.fromkeys(range(1, 6), (TRACE, "a=b"))
     letter = pipes.js.get_stream(dead).get_message(1)
     assert letter.headers["Dead-Letter-Reason"] == "the row is too large"
     assert letter.headers["Dead-Letter-Truncated"] == "true"

@@ -30,6 +30,7 @@ from jetspark.logs.job.errors import spark_explained
 from jetspark.logs.job.parse.decode import HEADER_COLUMNS
 from jetspark.logs.job.parse.rows import MESSAGE, parse_lines
 from jetspark.logs.job.preflight import Outputs
+from jetspark.logs.job.target import TRACE_COLUMNS
 from jetspark.logs.toml_lines import Where
 
 __all__ = ["STOPPED", "BatchResult", "Job"]
@@ -89,9 +90,11 @@ class Job:
             return rows
         columns = config.written_columns if config.counts is None else config.counts.by
         limited = outputs.sink.limit(rows, columns)
-        # Only lines that do not parse carry their message along.
+        # Only lines that do not parse carry their message along; all carry their trace context.
         bad = F.col("_reason").isNotNull()
-        return limited.withColumns({name: F.when(bad, F.col(name)) for name in MESSAGE})
+        return limited.withColumns(
+            {name: F.when(bad, F.col(name)) for name in MESSAGE if name not in TRACE_COLUMNS}
+        )
 
     def written(self, outputs: Outputs | None = None) -> DataFrame:
         """The rows or counts for the sink."""

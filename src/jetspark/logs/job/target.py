@@ -24,7 +24,10 @@ from jetspark.wire.subjects import check_subject, subjects_overlap
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["MessageTarget", "TargetFinder", "check_target", "line_id"]
+__all__ = ["TRACE_COLUMNS", "MessageTarget", "TargetFinder", "check_target", "line_id", "trace_headers"]
+
+#: The columns of a line's trace context, and their headers, which its message or dead letter gets again.
+TRACE_COLUMNS: Final = {"_traceparent": "traceparent", "_tracestate": "tracestate"}
 
 #: The assumed limit on the difference between the clocks of this machine and of the server.
 _CLOCK_SKEW: Final = timedelta(minutes=15)
@@ -46,6 +49,18 @@ def line_id(name: str, kind: str) -> Column:
     # Including the time: a stream that is deleted and created again restarts at sequence 1.
     received = F.unix_micros("received").cast("string")
     return F.concat_ws("/", F.lit(name), F.lit(kind), "stream", F.col("sequence").cast("string"), received)
+
+
+def trace_headers() -> Column:
+    """The headers with the trace context of a line. Anyone may have sent it: only plain text is passed on."""
+    entries = [
+        F.struct(
+            F.lit(header).alias("key"),
+            F.when(F.col(column).rlike(r"\A[ -~]{1,512}\z"), F.col(column)).alias("value"),
+        )
+        for column, header in TRACE_COLUMNS.items()
+    ]
+    return F.map_from_entries(F.filter(F.array(*entries), lambda entry: entry["value"].isNotNull()))
 
 
 class MessageTarget:

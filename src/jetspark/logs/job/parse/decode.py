@@ -12,11 +12,19 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from jetspark.logs.format.message import CUT, ENCODING, FILE, HOST, OFFSET
+from jetspark.logs.job.target import TRACE_COLUMNS
 
 __all__ = ["HEADER_COLUMNS", "read_lines"]
 
-#: The columns that the source makes of the agent's headers.
-HEADER_COLUMNS: Final = {"_host": HOST, "_file": FILE, "_offset": OFFSET, "_cut": CUT, "_encoding": ENCODING}
+#: The columns that the source makes of the agent's headers, and of those with the trace context.
+HEADER_COLUMNS: Final = {
+    "_host": HOST,
+    "_file": FILE,
+    "_offset": OFFSET,
+    "_cut": CUT,
+    "_encoding": ENCODING,
+    **TRACE_COLUMNS,
+}
 
 #: The limit on a decompressed line in bytes. The agent cuts lines far below it.
 _MAX_BYTES: Final = 1024 * 1024

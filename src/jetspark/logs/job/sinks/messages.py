@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jetspark.logs.job.config import Config, Section, SinkSection, SinkWriter
 from jetspark.logs.job.sql import F
-from jetspark.logs.job.target import MessageTarget, TargetFinder, check_target, line_id
+from jetspark.logs.job.target import MessageTarget, TargetFinder, check_target, line_id, trace_headers
 from jetspark.logs.toml_lines import Where
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ class _MessageWriter(SinkWriter):
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         name, columns = self._config.name, self._config.written_columns
-        msg_id = line_id(name, "row")
-        if self._config.counts is not None:  # A count belongs to no line: everything but the number names it.
+        made = [F.to_json(F.struct(*columns)).alias("data")]
+        if self._config.counts is None:
+            made += [line_id(name, "row").alias("msg_id"), trace_headers().alias("headers")]
+        else:  # A count belongs to no line: everything but the number names it.
             key = F.sha2(F.to_json(F.struct(*columns[:-1])), 256)
-            msg_id = F.concat_ws("/", F.lit(name), F.lit("count"), key)
-        data = F.to_json(F.struct(*columns))
-        self._target.publish(rows.select(data.alias("data"), msg_id.alias("msg_id")), since=since)
+            made.append(F.concat_ws("/", F.lit(name), F.lit("count"), key).alias("msg_id"))
+        self._target.publish(rows.select(*made), since=since)
