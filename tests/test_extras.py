@@ -62,6 +62,14 @@ def test_an_import_names_the_extra(no_spark: dict[str, str], statement: str, nee
     assert run(no_spark, "-c", f"try:\n    {statement}\nexcept ImportError:\n    pass").returncode == 0
 
 
+def test_traces_name_their_extra(tmp_path: Path) -> None:
+    ended = run(without(tmp_path / "site", "opentelemetry"), "-c", "import jetspark.otel")
+    assert ended.stderr.splitlines()[-1] == (
+        "jetspark.errors.MissingExtra: jetspark.otel needs opentelemetry-api. "
+        "Install it with `pip install 'jetspark[otel]'`"
+    )
+
+
 def test_a_job_says_that_java_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "access.log").write_text("a line\n")
     arguments = (

@@ -87,7 +87,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.cli": (
         ("args", "ui"),
         ("settings",),
-        ("command", "complete"),
+        ("command", "complete", "tracing"),
         ("commands",),
         ("main",),
     ),

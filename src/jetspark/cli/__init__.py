@@ -4,6 +4,7 @@ ui/          what a command prints: text, tables, JSON, errors and exit codes, p
 args/        how arguments are declared and parsed: option types, units, start positions, templates, stdin
 settings.py  the options of every command, merged with environment and context
 complete.py  arguments that name a stream or a consumer, completed from the server
+tracing.py   `--otel`: the spans of a command
 command.py   `@command` registers a command and runs it; `Run` connects and prints for it
 commands/    one file or folder per command
 main.py      the list of commands, and the entry point

@@ -15,6 +15,14 @@ The map, in reading order; each file may import those above it:
     environment   the SDK, as the variables OTEL_* configure it; for commands
 """
 
-from jetspark.otel.instrument import instrument, process
+from jetspark.errors import MissingExtra
+
+try:
+    from jetspark.otel.instrument import instrument, process
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "opentelemetry":
+        raise
+    _hint = "Install it with `pip install 'jetspark[otel]'`"
+    raise MissingExtra("jetspark.otel needs opentelemetry-api", hint=_hint) from error
 
 __all__ = ["instrument", "process"]

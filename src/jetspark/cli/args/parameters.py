@@ -15,6 +15,7 @@ __all__ = [
     "EndWhenIdle",
     "Force",
     "Metrics",
+    "OpenTelemetry",
     "choice_option",
     "comma_separated",
     "count_option",
@@ -124,6 +125,9 @@ EndWhenIdle: TypeAlias = Annotated[
 ]
 Metrics: TypeAlias = Annotated[
     float | None, duration_option("--metrics", help="Print the status this often (10s); 0 is never.")
+]
+OpenTelemetry: TypeAlias = Annotated[
+    bool, typer.Option("--otel", help="Trace with OpenTelemetry, as the variables OTEL_* configure it.")
 ]
 AgentWait: TypeAlias = Annotated[
     float | None, duration_option("--wait", help="Wait this long for the agents to react (3s).")

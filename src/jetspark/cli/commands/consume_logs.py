@@ -7,10 +7,18 @@ from typing import Annotated
 
 import typer
 
-from jetspark.cli.args.parameters import Metrics, comma_separated, duration_option, option, size_option
+from jetspark.cli.args.parameters import (
+    Metrics,
+    OpenTelemetry,
+    comma_separated,
+    duration_option,
+    option,
+    size_option,
+)
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.complete import StreamName
+from jetspark.cli.tracing import traced
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.signals import run_until_stopped
@@ -80,6 +88,7 @@ async def consume_logs(
     ] = 5,
     once: Annotated[bool, typer.Option("--once", help="Write the stored messages, then stop.")] = False,
     metrics: Metrics = None,
+    otel: OpenTelemetry = False,
 ) -> None:
     """Write the log lines of each host to its own file, and acknowledge them once they are on disk.
 
@@ -107,13 +116,14 @@ async def consume_logs(
         )
         directory.mkdir(parents=True, exist_ok=True)
         files = LogFiles(directory, rotate_size=rotate_size, keep=keep)
-        writer = LogConsumer(js, found, files, options, run.out.warn)
-        await run_until_stopped(
-            writer.run(),
-            writer.stop,
-            report=lambda seconds: _show(run, writer.status, seconds),
-            interval=metrics,
-        )
+        with traced(js.connection, "jetspark-consume-logs", on=otel) as tracing:
+            writer = LogConsumer(js, found, files, options, run.out.warn, tracing=tracing)
+            await run_until_stopped(
+                writer.run(),
+                writer.stop,
+                report=lambda seconds: _show(run, writer.status, seconds),
+                interval=metrics,
+            )
 
 
 async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_interval: float) -> Consumer:

@@ -10,6 +10,7 @@ import typer
 
 from jetspark.cli.args.parameters import (
     Metrics,
+    OpenTelemetry,
     choice_option,
     comma_separated,
     duration_option,
@@ -18,6 +19,7 @@ from jetspark.cli.args.parameters import (
 )
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
+from jetspark.cli.tracing import traced
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.signals import run_until_stopped
 from jetspark.errors import StreamNameInUse, UsageError
@@ -138,6 +140,7 @@ async def ship(
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Obey `jetspark pause`, and report status.")
     ] = True,
+    otel: OpenTelemetry = False,
 ) -> None:
     """Follow log files and publish their lines to JetStream, each line once.
 
@@ -182,13 +185,14 @@ async def ship(
     async with run.jetstream(wait=not once) as js:
         if create is not None:
             await _create(js, create, options)
-        agent = Agent(js, options, run.out.warn)
-        await run_until_stopped(
-            agent.run(),
-            agent.stop,
-            report=lambda seconds: _show(run, agent.status(), seconds),
-            interval=metrics,
-        )
+        with traced(js.connection, "jetspark-ship", on=otel) as tracing:
+            agent = Agent(js, options, run.out.warn, tracing=tracing)
+            await run_until_stopped(
+                agent.run(),
+                agent.stop,
+                report=lambda seconds: _show(run, agent.status(), seconds),
+                interval=metrics,
+            )
 
 
 async def _create(js: JetStream, name: str, options: ShipOptions) -> None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -33,12 +33,16 @@ from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import Positions
 from jetspark.logs.agent.reader import FileReader
 from jetspark.logs.agent.report import AgentStatus, ReportPublisher
-from jetspark.logs.agent.send_queue import SendQueue
+from jetspark.logs.agent.send_queue import SendQueue, Source
 from jetspark.logs.agent.stdin import StandardInput
 from jetspark.logs.agent.stored_ids import StoredIds
 from jetspark.logs.compression import compressor
 from jetspark.logs.control.watcher import SwitchWatcher
+from jetspark.logs.format.line import Line
 from jetspark.logs.format.message import Envelope
+
+if TYPE_CHECKING:
+    from jetspark.otel.spans import Tracing
 
 __all__ = ["Agent", "AgentStatus"]
 
@@ -58,10 +62,21 @@ _HEADER_BYTES: Final = 16 * 1024
 
 
 class Agent:
-    """Ships lines until `stop`. Call `run` once; `report` gets messages for the operator."""
+    """Ships lines until `stop`. Call `run` once; `report` gets messages for the operator.
 
-    def __init__(self, js: JetStream, options: ShipOptions, report: Callable[[str], None]) -> None:
+    With `tracing`, lines that are sent together have one span, and its context in their headers.
+    """
+
+    def __init__(
+        self,
+        js: JetStream,
+        options: ShipOptions,
+        report: Callable[[str], None],
+        *,
+        tracing: Tracing | None = None,
+    ) -> None:
         self._js = js
+        self._tracing = tracing
         self._options = options
         self._report = report
         self._positions = Positions(options.positions)
@@ -337,7 +352,7 @@ class Agent:
                 last += 1
             end = lines[last].offset - begin if last < len(lines) else len(data)
             piece = lines[number:last]
-            await self._queue.send(piece, envelope.wrap(piece), file, data[start:end])
+            await self._send(piece, envelope, file, data[start:end])
             number, start = last, end
         return len(data)
 
@@ -346,7 +361,7 @@ class Agent:
         if found is None:
             return 0
         envelope = self._envelope(journal.source, "journal", found.identity)
-        await self._queue.send(found.lines, envelope.wrap(found.lines), journal, found.data)
+        await self._send(found.lines, envelope, journal, found.data)
         return len(found.data)
 
     async def _ship_input(self, source: StandardInput) -> None:
@@ -358,7 +373,17 @@ class Agent:
                 if self._stopping.is_set():
                     return
                 piece = lines[start : start + _PIECE]
-                await self._queue.send(piece, envelope.wrap(piece), None, b"")
+                await self._send(piece, envelope, None, b"")
+
+    async def _send(
+        self, lines: Sequence[Line], envelope: Envelope, source: Source | None, data: bytes
+    ) -> None:
+        messages = envelope.wrap(lines)
+        if self._tracing is None or not messages:
+            await self._queue.send(lines, messages, source, data)
+            return
+        with self._tracing.sending_many(messages) as traced:
+            await self._queue.send(lines, traced, source, data)
 
     def _envelope(self, source: LogInput, path: str, identity: str) -> Envelope:
         options = self._options

@@ -21,7 +21,7 @@ from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.stored_ids import StoredIds
 from jetspark.logs.format.line import Line
 
-__all__ = ["SendQueue"]
+__all__ = ["SendQueue", "Source"]
 
 #: Seconds that the publisher retries a message, through reconnects and elections. It must outlast any outage,
 #: because lines in flight may no longer be in their file.

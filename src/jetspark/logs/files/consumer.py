@@ -16,8 +16,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -31,6 +31,9 @@ from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.request import Leftover, PullTarget, no_wait_request
 from jetspark.logs.files.files import LogFiles
 from jetspark.logs.files.writer import LogWriter, Outcome
+
+if TYPE_CHECKING:
+    from jetspark.otel.spans import Tracing
 
 __all__ = ["ConsumeOptions", "LogConsumer", "LogStatus"]
 
@@ -84,7 +87,10 @@ class LogStatus(msgspec.Struct, kw_only=True):
 
 
 class LogConsumer:
-    """Writes the messages of a pull consumer. Call `run` once; `report` gets messages for the operator."""
+    """Writes the messages of a pull consumer. Call `run` once; `report` gets messages for the operator.
+
+    With `tracing`, messages that are written together have one span, with links to those that published them.
+    """
 
     def __init__(
         self,
@@ -93,8 +99,11 @@ class LogConsumer:
         files: LogFiles,
         options: ConsumeOptions,
         report: Callable[[str], None],
+        *,
+        tracing: Tracing | None = None,
     ) -> None:
         self._js = js
+        self._tracing = tracing
         self._consumer = consumer
         self._writer = LogWriter(files, js.connection.max_payload)
         self._options = options
@@ -218,6 +227,10 @@ class LogConsumer:
     # --- writing
 
     async def _handle(self, messages: Sequence[JetStreamMsg]) -> None:
+        with nullcontext() if self._tracing is None else self._tracing.processing(messages):
+            await self._write(messages)
+
+    async def _write(self, messages: Sequence[JetStreamMsg]) -> None:
         self.status.redelivered += sum(1 for each in messages if each.metadata.num_delivered > 1)
         writing = asyncio.create_task(asyncio.to_thread(self._writer.write, messages, self._written))
         next_progress = time.monotonic() + self._ack_wait / 3
