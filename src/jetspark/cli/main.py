@@ -56,6 +56,7 @@ TREE: Final = (
     Entry("resume", "Resume paused shippers and consumers.", "Logs"),
     Entry("pipeline", "The Spark job for logs: check, try, explain, run.", "Logs"),
     Entry("demo", "Run the whole log pipeline for about a minute.", "Logs"),
+    Entry("console", "Show everything in a browser, live.", "Operate"),
     Entry("events", "Watch the advisories of JetStream.", "Operate"),
     Entry("server", "Run a nats-server, or check one for a monitoring system.", "Operate"),
     Entry("bench", "Benchmark a server: pub, fetch, latency.", "Operate"),

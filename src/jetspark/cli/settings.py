@@ -21,7 +21,7 @@ from jetspark.cli.ui.failure import Exit, Failure
 if TYPE_CHECKING:
     from jetspark.core.contexts import Context
 
-__all__ = ["COMMON", "Settings"]
+__all__ = ["COMMON", "Settings", "read_secret"]
 
 _CONNECTION: Final = "Connection"
 _GENERAL: Final = "General"
@@ -170,9 +170,9 @@ class Settings:
             "servers": self.server,
             "credentials_file": self.creds and expanded(self.creds),
             "nkey_seed_file": self.nkey and expanded(self.nkey),
-            "token": self.token_file and _secret(self.token_file, "--token-file"),
+            "token": self.token_file and read_secret(self.token_file, "--token-file"),
             "user": self.user,
-            "password": self.password_file and _secret(self.password_file, "--password-file"),
+            "password": self.password_file and read_secret(self.password_file, "--password-file"),
             "tls_ca_file": self.tlsca and expanded(self.tlsca),
             "tls_cert_file": self.tlscert and expanded(self.tlscert),
             "tls_key_file": self.tlskey and expanded(self.tlskey),
@@ -191,7 +191,8 @@ class Settings:
         return ask_password(user) if ask_password is not None else ""
 
 
-def _secret(path: Path, flag: str) -> str:
+def read_secret(path: Path, flag: str) -> str:
+    """The text of the file that a flag names, without spaces around it. Raises `Failure`."""
     from jetspark.core.paths import expanded  # noqa: PLC0415 - not needed by `jetspark --help`
 
     try:

@@ -4,7 +4,7 @@ manage    stream/ consumer/    `options.py` in each is the table of the configur
 buckets   kv object
 messages  pub sub req reply trace dead_letters export/
 logs      ship consume_logs pause resume pipeline demo
-operate   events server/ bench doctor
+operate   console events server/ bench doctor
 
 `main.TREE` lists them, and imports the module of a command by its name when the command runs. Each module or
 package has an `app`. Commands do not import each other, except that resume uses functions of pause.

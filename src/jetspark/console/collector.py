@@ -1,0 +1,381 @@
+"""Polls the server for all browser tabs together, and keeps what they show.
+
+Streams are listed in pages, every two seconds while somebody looks. Consumers are listed stream by stream,
+one request after the other at an even pace; those of a stream whose page is open are listed every time. So
+the cost is bounded: beyond some hundred streams, the figures get older instead. While nobody looks, fewer
+requests keep the charts going.
+
+What could not be read is in `errors`, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple, Self
+
+from jetspark.console.listing import (
+    ConsumerPage,
+    ListedConsumer,
+    ListedStream,
+    StreamPage,
+    list_consumers,
+    list_streams,
+)
+from jetspark.console.reports import Reports, read_reports
+from jetspark.console.series import Meter, Series
+from jetspark.core.signal import Signal
+from jetspark.errors import ConnectionClosed, Error, StreamNotFound
+from jetspark.jetstream.context import JetStream
+from jetspark.jetstream.model.info import AccountInfo
+from jetspark.logs.control.jobs import JobReport
+from jetspark.logs.control.switch import CONTROL_STREAM, AgentReport, Switch
+
+__all__ = ["Agent", "Collector", "Consumer", "Stream"]
+
+logger = logging.getLogger("jetspark")
+
+#: Seconds between two lists of the streams, and requests a second, while somebody looks and otherwise.
+_INTERVAL: Final = 2.0
+_PACE: Final = 25.0
+_IDLE_INTERVAL: Final = 15.0
+_IDLE_PACE: Final = 5.0
+#: Seconds between two looks at the account.
+_ACCOUNT: Final = 10.0
+#: Seconds for which a look at the figures from outside, such as a scrape, counts as somebody looking.
+_TOUCH: Final = 60.0
+#: Entries that are kept at most, and series of the past.
+_STREAMS: Final = 20_000
+_CONSUMERS: Final = 50_000
+_SERIES: Final = 5_000
+
+
+class Consumer:
+    """A consumer: as it was listed last, and over time."""
+
+    __slots__ = ("delivered", "history", "listed")
+
+    def __init__(self, listed: ListedConsumer, now: float, history: Series | None) -> None:
+        self.listed = listed
+        self.delivered = Meter(now, listed.delivered.consumer_seq)
+        #: Deliveries, pending messages, messages in flight, redelivered ones; None if there are too many
+        #: series.
+        self.history = history
+
+    def take(self, listed: ListedConsumer, now: float) -> None:
+        """Replace what was listed before."""
+        self.listed = listed
+        count = listed.delivered.consumer_seq
+        self.delivered.read(now, count)
+        if self.history is not None:
+            self.history.add(now, count, listed.num_pending, listed.num_ack_pending, listed.num_redelivered)
+
+
+class Stream:
+    """A stream: as it was listed last, its consumers, and over time."""
+
+    __slots__ = ("consumers", "history", "listed", "seen", "stored")
+
+    def __init__(self, listed: ListedStream, now: float, history: Series | None) -> None:
+        self.listed = listed
+        self.consumers: dict[str, Consumer] = {}
+        self.stored = Meter(now, listed.state.last_seq)
+        #: Last sequence, messages, bytes. None if there are too many series.
+        self.history = history
+        #: The pass in which it was listed.
+        self.seen = 0
+
+    def take(self, listed: ListedStream, now: float) -> None:
+        """Replace what was listed before."""
+        self.listed = listed
+        state = listed.state
+        self.stored.read(now, state.last_seq)
+        if self.history is not None:
+            self.history.add(now, state.last_seq, state.messages, state.bytes)
+
+
+class Agent:
+    """An agent: its last report, and over time."""
+
+    __slots__ = ("history", "lines", "report")
+
+    def __init__(self, report: AgentReport) -> None:
+        self.report = report
+        self.lines = Meter(_moment(report), report.lines)
+        #: Lines, bytes behind.
+        self.history = Series(2)
+
+    def take(self, report: AgentReport) -> None:
+        """Replace the report before."""
+        self.report = report
+        self.lines.read(_moment(report), report.lines)
+        self.history.add(_moment(report), report.lines, report.behind)
+
+
+def _moment(report: AgentReport) -> float:
+    return report.heard.timestamp() if report.heard is not None else 0.0
+
+
+class _Watcher(NamedTuple):
+    update: Callable[[], None]
+    stream: str | None
+
+
+class Collector:
+    """What the pages show. Enter it with `async with`; it polls until it is left."""
+
+    def __init__(self, js: JetStream) -> None:
+        self.js = js
+        self.streams: dict[str, Stream] = {}
+        self.account: AccountInfo | None = None
+        self.switch = Switch()
+        self.agents: dict[str, Agent] = {}
+        self.jobs: dict[str, JobReport] = {}
+        #: Stored messages, pending messages, lines of agents, rows of jobs; the first, third and fourth are
+        #: counters that never shrink.
+        self.totals = Series(4)
+        #: What cannot be read, and why.
+        self.errors: dict[str, str] = {}
+        #: Streams on the server, if there are more than are kept.
+        self.stream_total = 0
+        #: Requests sent so far.
+        self.requests = 0
+        #: Passes over all streams, and over all consumers.
+        self.passes = 0
+        self.consumer_passes = 0
+        self._consumer_count = 0
+        self._stored = self._lines = self._rows = 0.0
+        self._watchers: list[_Watcher] = []
+        self._touched = -_TOUCH
+        self._watched = Signal()
+        self._next_request = 0.0
+        self._account_at = -_ACCOUNT
+        self._control: tuple[int, int] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            asyncio.create_task(self._repeat(self._poll), name="jetspark-console-streams"),
+            asyncio.create_task(self._repeat(self._poll_consumers), name="jetspark-console-consumers"),
+        ]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def consumers(self) -> Iterator[Consumer]:
+        """The consumers of all streams."""
+        return (consumer for stream in self.streams.values() for consumer in stream.consumers.values())
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks."""
+        return bool(self._watchers) or time.monotonic() - self._touched < _TOUCH
+
+    def watch(self, update: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:
+        """Call `update` after every poll, with new figures of the consumers of `stream`. Returns its end."""
+        watcher = _Watcher(update, stream)
+        self._watchers.append(watcher)
+        self._watched.wake()
+
+        def unwatch() -> None:
+            with suppress(ValueError):
+                self._watchers.remove(watcher)
+
+        return unwatch
+
+    def touch(self) -> None:
+        """Poll as if somebody looked, for a while."""
+        was = self.watched
+        self._touched = time.monotonic()
+        if not was:
+            self._watched.wake()
+
+    async def refresh(self) -> None:
+        """Poll now, after something was changed."""
+        await self._poll()
+
+    # --- polling
+
+    async def _repeat(self, poll: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            began = time.monotonic()
+            try:
+                await poll()
+            except ConnectionClosed as error:
+                self.errors["server"] = str(error)
+                self._tell()
+                return
+            # At once when somebody begins to look, else after the interval.
+            while (left := began + self._interval - time.monotonic()) > 0:
+                await self._watched.wait(left)
+
+    @property
+    def _interval(self) -> float:
+        return _INTERVAL if self.watched else _IDLE_INTERVAL
+
+    async def _pace(self) -> None:
+        """Wait for the turn of the next request."""
+        now = time.monotonic()
+        turn = max(self._next_request, now)
+        self._next_request = turn + 1 / (_PACE if self.watched else _IDLE_PACE)
+        self.requests += 1
+        if turn > now:
+            await asyncio.sleep(turn - now)
+
+    @asynccontextmanager
+    async def _reading(self, part: str) -> AsyncIterator[None]:
+        """Report what a part cannot read. A closed connection ends everything."""
+        try:
+            yield
+        except ConnectionClosed:
+            raise
+        except Error as error:
+            self.errors[part] = str(error)
+        else:
+            self.errors.pop(part, None)
+
+    async def _poll(self) -> None:
+        async with self._reading("streams"):
+            await self._poll_streams()
+        await self._poll_account()
+        await self._poll_control()
+        for name in {watcher.stream for watcher in self._watchers if watcher.stream is not None}:
+            if (stream := self.streams.get(name)) is not None:
+                async with self._reading("consumers"):
+                    await self._list_consumers(stream)
+        pending = sum(consumer.listed.num_pending for consumer in self.consumers())
+        self.totals.add(time.time(), self._stored, pending, self._lines, self._rows)
+        self._tell()
+
+    def _tell(self) -> None:
+        for watcher in list(self._watchers):
+            try:
+                watcher.update()
+            except Exception:  # The other pages go on.
+                logger.exception("a page of the console cannot be updated")
+
+    async def _poll_streams(self) -> None:
+        offset = 0
+        while True:
+            await self._pace()
+            page = await list_streams(self.js.api, offset)
+            now = time.time()
+            for listed in page.streams or ():
+                self._take_stream(listed, now)
+            step = _step(page, len(page.streams or ()))
+            offset += step
+            if not step or offset >= min(page.total, _STREAMS):
+                break
+        self.stream_total = page.total
+        self.passes += 1
+        # Twice: what moved to another page meanwhile is missed once.
+        for name in [name for name, stream in self.streams.items() if stream.seen < self.passes - 1]:
+            del self.streams[name]
+
+    def _take_stream(self, listed: ListedStream, now: float) -> None:
+        stream = self.streams.get(listed.name)
+        if stream is None or stream.listed.created != listed.created:
+            if stream is None and len(self.streams) >= _STREAMS:
+                return
+            stream = self.streams[listed.name] = Stream(listed, now, self._series(3))
+        self._stored += max(listed.state.last_seq - stream.listed.state.last_seq, 0)
+        stream.take(listed, now)
+        stream.seen = self.passes + 1
+
+    async def _poll_consumers(self) -> None:
+        async with self._reading("consumers"):
+            for stream in list(self.streams.values()):
+                if stream.listed.state.consumer_count:
+                    await self._list_consumers(stream)
+                else:
+                    stream.consumers.clear()
+            self._consumer_count = sum(1 for _ in self.consumers())
+            self.consumer_passes += bool(self.passes)
+
+    async def _list_consumers(self, stream: Stream) -> None:
+        offset = 0
+        found: set[str] = set()
+        while True:
+            await self._pace()
+            try:
+                page = await list_consumers(self.js.api, stream.listed.name, offset)
+            except StreamNotFound:
+                break
+            now = time.time()
+            for listed in page.consumers or ():
+                found.add(listed.name)
+                self._take_consumer(stream, listed, now)
+            step = _step(page, len(page.consumers or ()))
+            offset += step
+            if not step or offset >= min(page.total, _CONSUMERS):
+                break
+        for name in stream.consumers.keys() - found:
+            del stream.consumers[name]
+
+    def _take_consumer(self, stream: Stream, listed: ListedConsumer, now: float) -> None:
+        consumer = stream.consumers.get(listed.name)
+        if consumer is None or consumer.listed.created != listed.created:
+            if consumer is None and self._consumer_count >= _CONSUMERS:
+                return
+            self._consumer_count += consumer is None
+            consumer = stream.consumers[listed.name] = Consumer(listed, now, self._series(4))
+        consumer.take(listed, now)
+
+    def _series(self, columns: int) -> Series | None:
+        few = len(self.streams) + self._consumer_count < _SERIES
+        return Series(columns) if few else None
+
+    async def _poll_account(self) -> None:
+        now = time.monotonic()
+        if now - self._account_at < _ACCOUNT:
+            return
+        self._account_at = now
+        async with self._reading("account"):
+            await self._pace()
+            self.account = await self.js.account_info()
+
+    async def _poll_control(self) -> None:
+        """Read the control stream, if something was stored there since."""
+        control = self.streams.get(CONTROL_STREAM)
+        if control is None:
+            self.switch, self._control = Switch(), None
+            self.agents.clear()
+            self.jobs.clear()
+            return
+        state = control.listed.state
+        if (state.last_seq, state.messages) == self._control:
+            return
+        async with self._reading("reports"):
+            await self._pace()
+            self.requests += 1  # The info of the stream, then the messages.
+            with suppress(StreamNotFound):
+                self._take_reports(await read_reports(self.js))
+            self._control = state.last_seq, state.messages
+
+    def _take_reports(self, reports: Reports) -> None:
+        self.switch = reports.switch
+        agents: dict[str, Agent] = {}
+        for report in reports.agents:
+            agent = agents[report.name] = self.agents.get(report.name) or Agent(report)
+            self._lines += _grown(agent.report.lines, report.lines)
+            agent.take(report)
+        self.agents = agents
+        for job in reports.jobs:
+            self._rows += _grown(self.jobs[job.name].rows if job.name in self.jobs else job.rows, job.rows)
+        self.jobs = {job.name: job for job in reports.jobs}
+
+
+def _grown(before: int, now: int) -> int:
+    """How far a counter came. One that shrinks has begun again at 0."""
+    return now - before if now >= before else now
+
+
+def _step(page: StreamPage | ConsumerPage, entries: int) -> int:
+    """Entries from the start of this page to that of the next; 0 at the end."""
+    return max(page.limit or entries, 1) if entries else 0

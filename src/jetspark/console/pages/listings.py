@@ -1,0 +1,289 @@
+"""The tables of streams, consumers, agents and jobs, which several pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from jetspark.console.collector import Agent, Collector, Consumer, Stream
+from jetspark.console.pages.table import Column, PagedTable
+from jetspark.console.reports import agent_state, job_state, obeys
+from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate
+from jetspark.logs.control.jobs import JobReport
+
+__all__ = [
+    "agents_table",
+    "consumer_state",
+    "consumers_table",
+    "jobs_table",
+    "moment",
+    "stream_link",
+    "streams_table",
+]
+
+
+def streams_table(collector: Collector) -> PagedTable[Stream]:
+    """The streams."""
+    return PagedTable(
+        [
+            Column(
+                "name",
+                "Stream",
+                lambda each: line(each.listed.name),
+                lambda each: each.listed.name,
+                style="link",
+            ),
+            Column(
+                "subjects",
+                "Subjects",
+                lambda each: line(", ".join(each.listed.config.subjects or ()), 120),
+                style="long",
+            ),
+            Column(
+                "messages",
+                "Messages",
+                lambda each: show_count(each.listed.state.messages),
+                lambda each: each.listed.state.messages,
+                number=True,
+            ),
+            Column(
+                "bytes",
+                "Size",
+                lambda each: show_bytes(each.listed.state.bytes),
+                lambda each: each.listed.state.bytes,
+                number=True,
+            ),
+            Column(
+                "rate",
+                "In/s",
+                lambda each: show_rate(each.stored.rate),
+                lambda each: each.stored.rate,
+                number=True,
+            ),
+            Column("first", "First", lambda each: show_count(each.listed.state.first_seq), number=True),
+            Column(
+                "last",
+                "Last",
+                lambda each: show_count(each.listed.state.last_seq),
+                lambda each: each.listed.state.last_seq,
+                number=True,
+            ),
+            Column(
+                "when",
+                "Last message",
+                lambda each: show_ago(each.listed.state.last_ts, datetime.now(UTC)),
+                lambda each: _sortable(each.listed.state.last_ts),
+                number=True,
+            ),
+            Column(
+                "consumers",
+                "Consumers",
+                lambda each: show_count(each.listed.state.consumer_count),
+                lambda each: each.listed.state.consumer_count,
+                number=True,
+            ),
+        ],
+        lambda: list(collector.streams.values()),
+        key=lambda each: each.listed.name,
+        sort="name",
+        link=lambda each: stream_link(each.listed.name),
+        search="Filter streams",
+        empty="No streams",
+        marker="streams",
+    )
+
+
+def consumers_table(
+    entries: Callable[[], Collection[Consumer]], *, with_stream: bool = True
+) -> PagedTable[Consumer]:
+    """Consumers, those with the most lag first."""
+    stream = Column[Consumer](
+        "stream", "Stream", lambda each: line(each.listed.stream_name), lambda each: each.listed.stream_name
+    )
+    return PagedTable(
+        [
+            Column(
+                "name",
+                "Consumer",
+                lambda each: line(each.listed.name),
+                lambda each: each.listed.name,
+                style="link",
+            ),
+            *([stream] if with_stream else []),
+            Column(
+                "pending",
+                "Lag",
+                lambda each: show_count(each.listed.num_pending),
+                lambda each: each.listed.num_pending,
+                number=True,
+            ),
+            Column(
+                "in_flight",
+                "In flight",
+                lambda each: show_count(each.listed.num_ack_pending),
+                lambda each: each.listed.num_ack_pending,
+                number=True,
+            ),
+            Column(
+                "redelivered",
+                "Redelivered",
+                lambda each: show_count(each.listed.num_redelivered),
+                lambda each: each.listed.num_redelivered,
+                number=True,
+            ),
+            Column(
+                "rate",
+                "Delivered/s",
+                lambda each: show_rate(each.delivered.rate),
+                lambda each: each.delivered.rate,
+                number=True,
+            ),
+            Column(
+                "active",
+                "Last activity",
+                lambda each: show_ago(each.listed.last_active, datetime.now(UTC)),
+                lambda each: _sortable(each.listed.last_active),
+                number=True,
+            ),
+            Column("state", "State", consumer_state, style="state"),
+        ],
+        entries,
+        key=lambda each: f"{each.listed.stream_name} {each.listed.name}",
+        sort="pending",
+        descending=True,
+        link=_consumer_link,
+        tone=lambda each: {"paused": "warn", "idle": ""}.get(consumer_state(each), "good"),
+        search="Filter consumers",
+        empty="No consumers",
+        marker="consumers",
+    )
+
+
+def consumer_state(consumer: Consumer) -> str:
+    """`paused`, `read` if a client reads it, or `idle`."""
+    listed = consumer.listed
+    if listed.paused:
+        return "paused"
+    bound = (
+        listed.push_bound if listed.config.deliver_subject else listed.num_waiting or listed.num_ack_pending
+    )
+    return "read" if bound else "idle"
+
+
+def agents_table(collector: Collector) -> PagedTable[Agent]:
+    """The agents."""
+    tones = {"shipping": "good", "paused": "warn", "silent": "bad"}
+    return PagedTable(
+        [
+            Column("name", "Agent", lambda each: line(each.report.name, 80), lambda each: each.report.name),
+            Column("host", "Host", lambda each: line(each.report.host, 80), lambda each: each.report.host),
+            Column(
+                "state",
+                "State",
+                lambda each: line(agent_state(each.report), 20),
+                lambda each: agent_state(each.report),
+                style="state",
+            ),
+            Column(
+                "obeys",
+                "Obeys",
+                lambda each: "yes" if obeys(each.report, collector.switch) else "no",
+                lambda each: obeys(each.report, collector.switch),
+            ),
+            Column(
+                "rate",
+                "Lines/s",
+                lambda each: show_rate(each.lines.rate),
+                lambda each: each.lines.rate,
+                number=True,
+            ),
+            Column(
+                "lines",
+                "Lines",
+                lambda each: show_count(each.report.lines),
+                lambda each: each.report.lines,
+                number=True,
+            ),
+            Column(
+                "behind",
+                "Behind",
+                lambda each: show_bytes(each.report.behind),
+                lambda each: each.report.behind,
+                number=True,
+            ),
+            Column(
+                "heard",
+                "Last heard",
+                lambda each: show_ago(each.report.heard, datetime.now(UTC)),
+                lambda each: _sortable(each.report.heard),
+                number=True,
+            ),
+        ],
+        lambda: list(collector.agents.values()),
+        key=lambda each: each.report.name,
+        sort="name",
+        tone=lambda each: tones.get(agent_state(each.report), ""),
+        empty="No agent reported in the last hour",
+        marker="agents",
+    )
+
+
+def jobs_table(collector: Collector) -> PagedTable[JobReport]:
+    """The jobs."""
+    tones = {"running": "good", "starting": "warn", "failed": "bad", "silent": "bad"}
+    return PagedTable(
+        [
+            Column("name", "Job", lambda job: line(job.name, 80), lambda job: job.name),
+            Column("state", "State", lambda job: line(job_state(job), 20), job_state, style="state"),
+            Column("rate", "Rows/s", lambda job: show_rate(job.rate), lambda job: job.rate, number=True),
+            Column("rows", "Rows", lambda job: show_count(job.rows), lambda job: job.rows, number=True),
+            Column("lag", "Lag", lambda job: show_count(job.lag), lambda job: job.lag, number=True),
+            Column(
+                "bad",
+                "Dead letters",
+                lambda job: show_count(job.bad_lines),
+                lambda job: job.bad_lines,
+                number=True,
+            ),
+            Column("batch", "Last batch", _last_batch, number=True),
+            Column("error", "Error", lambda job: line(job.error, 160), style="long"),
+        ],
+        lambda: list(collector.jobs.values()),
+        key=lambda job: job.name,
+        sort="name",
+        tone=lambda job: tones.get(job_state(job), ""),
+        empty="No job reported in the last hour",
+        marker="jobs",
+    )
+
+
+def _last_batch(job: JobReport) -> str:
+    if not job.batches:
+        return "none yet"
+    last = job.batches[-1]
+    ago = show_ago(moment(last.at), datetime.now(UTC))
+    return f"#{last.id}, {show_count(last.rows)} rows, {ago}"
+
+
+def moment(seconds: float) -> datetime | None:
+    """A time, from seconds since 1970 that a report gave."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _sortable(time: datetime | None) -> float:
+    return time.timestamp() if time is not None and time.year > 1 else 0.0
+
+
+def stream_link(name: str) -> str:
+    """The address of the page of a stream."""
+    return f"/stream/{quote(name, safe='')}"
+
+
+def _consumer_link(consumer: Consumer) -> str:
+    """The address of the page of a consumer."""
+    listed = consumer.listed
+    return f"/consumer/{quote(listed.stream_name, safe='')}/{quote(listed.name, safe='')}"

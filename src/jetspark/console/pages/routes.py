@@ -1,0 +1,34 @@
+"""The addresses of the pages."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from jetspark.console.pages import consumer, dead_letters, logs, overview, stream
+from jetspark.console.pages.frame import Context
+
+__all__ = ["register"]
+
+
+def register(context: Context) -> None:
+    """Register all pages. NiceGUI has one application per process, and so only one console can be there."""
+
+    @ui.page("/")
+    def show_overview() -> None:
+        overview.build(context)
+
+    @ui.page("/stream/{name}")
+    async def show_stream(name: str) -> None:
+        await stream.build(context, name)
+
+    @ui.page("/consumer/{stream_name}/{name}")
+    async def show_consumer(stream_name: str, name: str) -> None:
+        await consumer.build(context, stream_name, name)
+
+    @ui.page("/dead-letters")
+    def show_dead_letters(stream: str = "", consumer: str = "") -> None:
+        dead_letters.build(context, stream, consumer)
+
+    @ui.page("/logs")
+    def show_logs() -> None:
+        logs.build(context)
