@@ -1,0 +1,226 @@
+"""The collector against a real server: it finds what is there, follows changes, and bounds its requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+import jetspark
+from jetspark import ConsumerConfig, StreamConfig
+from jetspark.console import collector as module
+from jetspark.console.collector import Collector
+from jetspark.console.metrics import exposition
+from jetspark.console.problems import problems
+from jetspark.jetstream.context import JetStream
+from jetspark.logs.control import switch as control
+from jetspark.logs.control.jobs import JOBS, JobBatch, JobReport
+from jetspark.server import Server
+
+
+@pytest_asyncio.fixture
+async def js(server: Server) -> AsyncIterator[JetStream]:
+    async with jetspark.connect(server.url) as nc:
+        yield nc.jetstream()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_INTERVAL", 0.05)
+    monkeypatch.setattr(module, "_PACE", 2000.0)
+    monkeypatch.setattr(module, "_ACCOUNT", 0.1)
+
+
+async def until(collector: Collector, done: Callable[[], bool]) -> None:
+    """Wait for a poll after which something holds."""
+    polled = asyncio.Event()
+    unwatch = collector.watch(polled.set)
+    try:
+        async with asyncio.timeout(60):
+            while not done():
+                await polled.wait()
+                polled.clear()
+    finally:
+        unwatch()
+
+
+async def test_streams_and_consumers_are_found_and_followed(js: JetStream) -> None:
+    await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
+    consumer = await js.create_consumer("ORDERS", ConsumerConfig(durable_name="billing"))
+    async with Collector(js) as collector:
+        await until(collector, lambda: bool(list(collector.consumers())))
+        for _ in range(3):
+            await js.publish("orders.new", b"x")
+        stream = collector.streams["ORDERS"]
+        await until(collector, lambda: stream.consumers["billing"].listed.num_pending == 3)
+        await until(collector, lambda: stream.listed.state.messages == 3)
+        assert stream.listed.config.subjects == ["orders.>"]
+        await consumer.fetch(2)
+        await until(collector, lambda: stream.consumers["billing"].listed.num_ack_pending == 2)
+        assert collector.errors == {}
+        assert collector.account is not None
+        assert collector.account.streams == 1
+        await consumer.delete()
+        await until(collector, lambda: not stream.consumers)
+        await js.delete_stream("ORDERS")
+        await until(collector, lambda: not collector.streams)
+
+
+async def test_a_stream_that_was_created_again_begins_again(js: JetStream) -> None:
+    await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
+    await js.publish("orders.new", b"x")
+    async with Collector(js) as collector:
+        await until(collector, lambda: "ORDERS" in collector.streams)
+        before = collector.streams["ORDERS"]
+        await js.delete_stream("ORDERS")
+        await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
+        await until(collector, lambda: collector.streams.get("ORDERS") not in (None, before))
+        assert collector.streams["ORDERS"].listed.state.messages == 0
+
+
+async def test_more_streams_than_a_page_holds_are_all_found(js: JetStream) -> None:
+    storage = jetspark.StorageType.MEMORY
+    await asyncio.gather(
+        *(js.create_stream(StreamConfig(name=f"S{number}", storage=storage)) for number in range(300))
+    )
+    async with Collector(js) as collector:
+        await until(collector, lambda: len(collector.streams) == 300)
+        assert collector.stream_total == 300
+
+
+async def test_agents_and_jobs_are_found_in_the_control_stream(js: JetStream) -> None:
+    await control.set_switch(js, paused=True)
+
+    async def report(lines: int) -> None:
+        agent = control.AgentReport(
+            name="web1-a", host="web1", pid=1, state="shipping", obeys=0, lines=lines, bytes=9, behind=7
+        )
+        await js.publish(f"{control.AGENTS}.web1-a", msgspec.json.encode(agent))
+
+    await report(10)
+    job = JobReport(
+        name="access",
+        host="spark",
+        pid=2,
+        state="failed",
+        rows=5,
+        lag=3,
+        bad_lines=1,
+        error="no space left. Make room",
+        batches=[JobBatch(id=0, at=1.0, rows=5, seconds=1.0, lag=3)],
+    )
+    await js.publish(f"{JOBS}.access", msgspec.json.encode(job))
+    await js.publish(f"{JOBS}.hostile", b'{"name": 1}')
+    await js.publish(f"{control.AGENTS}.hostile", b"\xff\x00")
+    async with Collector(js) as collector:
+        await until(collector, lambda: bool(collector.agents and collector.jobs))
+        assert collector.switch.paused
+        assert collector.agents["web1-a"].report.behind == 7
+        assert set(collector.jobs) == {"access"}
+        assert collector.jobs["access"].batches[0].rows == 5
+        await report(30)
+        await until(collector, lambda: collector.agents["web1-a"].report.lines == 30)
+        found = {problem.what for problem in problems(collector)}
+        assert any(what.startswith("Shippers are paused") for what in found)
+        assert "Agent web1-a does not follow the stop button yet" in found
+        assert any(each.advice == "no space left. Make room" for each in problems(collector))
+
+
+async def test_what_cannot_be_read_is_told_and_the_rest_goes_on() -> None:
+    limited = """
+    authorization { users: [
+        { user: admin, password: p }
+        { user: guest, password: p, permissions: {
+            publish: { allow: ["$JS.API.STREAM.LIST", "$JS.API.INFO"] }
+            subscribe: { allow: ["_INBOX.>"] } } }
+    ] }
+    """
+    with Server(config=limited) as guarded:
+        async with (
+            jetspark.connect(guarded.url, user="admin", password="p") as admin,
+            jetspark.connect(guarded.url, user="guest", password="p") as guest,
+        ):
+            await admin.jetstream().create_stream(StreamConfig(name="A", subjects=["a.>"]))
+            await admin.jetstream().create_consumer("A", ConsumerConfig(durable_name="c"))
+            async with Collector(guest.jetstream()) as collector:
+                await until(collector, lambda: "consumers" in collector.errors)
+                await until(collector, lambda: "A" in collector.streams and collector.account is not None)
+                assert set(collector.errors) == {"consumers"}
+                found = [problem.what for problem in problems(collector)]
+                assert found[0].startswith("Cannot read consumers: ")
+
+
+async def test_an_outage_is_told_and_ends(server: Server) -> None:
+    async with jetspark.connect(server.url, reconnect_wait=0.05) as nc:
+        js = nc.jetstream(timeout=1)
+        await js.create_stream(StreamConfig(name="A", subjects=["a"]))
+        async with Collector(js) as collector:
+            await until(collector, lambda: "A" in collector.streams)
+            server.kill()
+            async with asyncio.timeout(60):
+                while nc.connected:
+                    await asyncio.sleep(0.01)
+            assert any("cannot be reached" in each.what for each in problems(collector))
+            server.start()
+            passes = collector.passes
+            await until(collector, lambda: collector.passes > passes + 1)
+            assert "streams" not in collector.errors
+
+
+async def test_nobody_looking_means_fewer_requests(js: JetStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IDLE_INTERVAL", 1000.0)
+    async with Collector(js) as collector:
+        await until(collector, lambda: collector.passes >= 2)
+        passes = collector.passes
+        assert not collector.watched
+        await asyncio.sleep(0.3)
+        assert collector.passes <= passes + 1
+        collector.touch()
+        assert collector.watched
+        async with asyncio.timeout(60):
+            while collector.passes < passes + 2:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_page_that_fails_does_not_stop_the_others(
+    js: JetStream, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("a bug")
+
+    async with Collector(js) as collector:
+        collector.watch(broken)
+        await until(collector, lambda: collector.passes >= 2)
+    assert "a page of the console cannot be updated" in caplog.text
+
+
+async def test_the_metrics_are_what_prometheus_reads(js: JetStream) -> None:
+    await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
+    await js.create_consumer("ORDERS", ConsumerConfig(durable_name="billing"))
+    await js.publish("orders.new", b"x")
+    agent = control.AgentReport(
+        name='"\n\\', host="h", pid=1, state="shipping", obeys=0, lines=10, bytes=9, behind=7
+    )
+    await control.control_stream(js)
+    await js.publish(f"{control.AGENTS}.x", msgspec.json.encode(agent))
+    job = JobReport(name="access", host="spark", pid=2, state="running", rows=5, lag=3, bad_lines=1)
+    await js.publish(f"{JOBS}.access", msgspec.json.encode(job))
+    async with Collector(js) as collector:
+        await until(collector, lambda: bool(collector.jobs and list(collector.consumers())))
+        text = exposition(collector).decode()
+    samples = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["jetspark_stream_messages", "ORDERS"] == 1
+    assert samples["jetspark_consumer_pending_messages", "ORDERS", "billing"] == 1
+    assert samples["jetspark_agent_lines_total", "\\u000a".join(['"', "\\"]), "h"] == 10
+    assert samples["jetspark_agent_up", "\\u000a".join(['"', "\\"]), "h"] == 1
+    assert samples["jetspark_job_rows_total", "access", "spark"] == 5
+    assert samples["jetspark_job_lag_messages", "access", "spark"] == 3
+    assert samples["jetspark_server_up",] == 1
