@@ -14,6 +14,8 @@ DOCS    := $(VENV)-docs/.installed
 COMPILED := src/jetspark/wire/compiled.pyx
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
+# The tests of the console, and so all tests, need a browser.
+BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
 # Tests that compute, in Spark. The others mostly wait, so that more of them can run at a time.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
@@ -30,7 +32,7 @@ COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --g
 
 # The tests start hundreds of Python processes: without bytecode each would compile all of jetspark again.
 unexport PYTHONDONTWRITEBYTECODE
-export THOROUGH
+export THOROUGH SCREENSHOTS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -45,10 +47,10 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is
 
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
 ifeq ($(strip $(ARGS)),)
-	$(PYTEST) -n $$(($(WORKERS) * 2)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(BROWSER) $(PYTEST) -n $$(($(WORKERS) * 2)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
 	$(PYTEST) -n $(WORKERS) $(COMPUTING) && exit $$without
 else
-	$(PYTEST) -n $(WORKERS) $(ARGS)
+	$(BROWSER) $(PYTEST) -n $(WORKERS) $(ARGS)
 endif
 
 test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without the compiled part
