@@ -6,6 +6,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
+from jetspark.reports.jobs import JOBS, JobReport
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
 from tests.support.waiting import wait_until
@@ -112,6 +115,19 @@ def test_pause_stops_agents_and_consumers_and_shows_which_follow(
         each.signal(signal.SIGTERM)
         assert each.end().code == 0
     assert [each["state"] for each in cli.json("pause", "--status")["agents"]] == ["stopped"]
+
+
+def test_status_shows_jobs(cli: Cli) -> None:
+    cli("pause", "--wait", "0s")
+    report = JobReport(name="job-1", host="h", pid=1, state="running", rows=1234, lag=5)
+    for name, state in (("a", "running"), ("b", "failed")):
+        data = msgspec.json.encode(msgspec.structs.replace(report, name=name, state=state))
+        cli("pub", f"{JOBS}.{name}", data.decode())
+    lines = cli("pause", "--status").out.splitlines()
+    assert lines[2].split() == ["Job", "Host", "State", "Rows", "Lag", "Last", "report"]
+    assert lines[3].split()[:5] == ["a", "h", "running", "1,234", "5"]
+    assert lines[4].split()[:3] == ["b", "h", "failed"]
+    assert [job["alive"] for job in cli.json("pause", "--status")["jobs"]] == [True, False]
 
 
 def test_a_consumer_that_was_deleted_while_it_was_paused_is_forgotten_by_resume(cli: Cli) -> None:

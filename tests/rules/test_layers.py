@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("blocking", "arrow"),
     ("otel",),
     ("jetspark",),
+    ("reports",),
     ("spark",),
     ("logs", "pyspark_jetstream"),
     ("console",),
@@ -63,6 +64,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.spark": (
         ("log", "options"),
         ("connections", "schema"),
+        ("reports",),
         ("read", "table", "write"),
         ("dead_letters", "poison", "queue"),
         ("source",),
@@ -84,6 +86,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("preflight",),
         ("job",),
         ("runner",),
+        ("report",),
     ),
     "jetspark.console": (
         ("text", "series", "security"),

@@ -9,6 +9,7 @@ In reading order:
 | `schema`      | the columns of a read                                                            |
 | `table`       | the options of a table in Spark's catalog, for SQL                               |
 | `connections` | one connection per Python process and set of options                             |
+| `reports`     | reports of a job or query in the control stream                                  |
 | `log`         | the logger, which writes to the stderr of Spark's processes                      |
 | `read/`       | `spark.read` and `spark.readStream`                                              |
 | `queue/`      | `spark.readStream` with the option `consumer`: Spark as a worker                 |

@@ -60,6 +60,10 @@ class ProcessConnection:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._bridge.run(work)
 
+    def post(self, function: Callable[[], object]) -> None:
+        """Call a function in the loop, without waiting."""
+        self._bridge.portal.post(function)
+
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Iterate over asynchronous items; the next one is prepared while the caller uses the last."""
         return iterate(self._bridge.portal, items, ahead=1)

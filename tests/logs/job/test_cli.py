@@ -80,8 +80,8 @@ def test_a_server_or_stream_that_is_missing_is_told_before_spark_starts(
     assert "cannot connect" in cli.fails("pipeline", "run", file, "-s", "nats://127.0.0.1:1", code=3)
 
 
-def test_a_job_tells_its_progress_as_json(
-    process: Callable[..., Process], example: Callable[[str], Path], server: Server
+def test_a_job_tells_its_progress_as_json_and_reports_it(
+    cli: Cli, process: Callable[..., Process], example: Callable[[str], Path], server: Server
 ) -> None:
     file = example("counts_per_minute")
 
@@ -97,6 +97,10 @@ def test_a_job_tells_its_progress_as_json(
         "total_lines": 101,
         "total_rows": 18 if ADMISSION_CONTROL else 0,
     }
+    (job,) = cli.json("pause", "--status", "-s", server.url)["jobs"]
+    assert (job["state"], job["error"], job["source"]) == ("stopped", "", "LOGS")
+    assert (job["rows"], job["bad_lines"]) == (record["total_rows"], record["total_dead_letters"])
+    assert [each["rows"] for each in job["batches"] if each["rows"]] == [18] * ADMISSION_CONTROL
     with blocking.connect(server.url) as connection:
         js = connection.jetstream()
         if not ADMISSION_CONTROL:  # The next run that finds lines writes the windows.

@@ -16,6 +16,8 @@ from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.control import switch as control
+from jetspark.reports.control import SILENT_AFTER
+from jetspark.reports.jobs import JobReport
 
 __all__ = ["app", "named_consumers", "show_state", "wait_for_agents"]
 
@@ -55,7 +57,7 @@ async def pause(
         float | None, duration_option("--for", help="Resume automatically after this long.")
     ] = None,
     status: Annotated[
-        bool, typer.Option("--status", help="Only show what is paused, and the agents.")
+        bool, typer.Option("--status", help="Only show what is paused, the agents and the jobs.")
     ] = False,
     wait: AgentWait = None,
 ) -> None:
@@ -105,7 +107,7 @@ async def wait_for_agents(js: JetStream, switch: control.Switch, seconds: float)
 
 def show_state(run: Run, state: control.ControlState) -> None:
     """Print what is paused, and whether the agents obey."""
-    switch, agents, consumers = state
+    switch, agents, consumers, jobs = state
     paused = switch.holds(datetime.now(UTC))
     if run.out.json:
         run.out.value(
@@ -116,6 +118,7 @@ def show_state(run: Run, state: control.ControlState) -> None:
                     for agent in agents
                 ],
                 "consumers": to_json(consumers),
+                "jobs": [{**to_json(job), "alive": _is_alive(job)} for job in jobs],
             }
         )
         return
@@ -127,10 +130,10 @@ def show_state(run: Run, state: control.ControlState) -> None:
                 (
                     agent.name,
                     agent.host,
-                    agent.state if _is_alive(agent) or agent.state == "stopped" else "silent",
+                    _state(agent),
                     _obeys(agent, switch),
                     show_count(agent.lines),
-                    f"{show_duration(max(_age(agent), 0.001))} ago",
+                    _ago(agent),
                 )
                 for agent in agents
             ],
@@ -140,6 +143,15 @@ def show_state(run: Run, state: control.ControlState) -> None:
         run.out.text("No agent reported in the last hour")
     if consumers:
         run.out.table(("Consumer", "State"), map(_consumer_cells, consumers), empty="")
+    if jobs:
+        run.out.table(
+            ("Job", "Host", "State", "Rows", "Lag", "Last report"),
+            [
+                (job.name, job.host, _state(job), show_count(job.rows), show_count(job.lag), _ago(job))
+                for job in jobs
+            ],
+            empty="",
+        )
 
 
 def _switch_line(switch: control.Switch, *, paused: bool) -> str:
@@ -159,12 +171,24 @@ def _consumer_cells(consumer: control.PausedConsumer) -> tuple[Any, ...]:
     return f"{consumer.stream}/{consumer.consumer}", state
 
 
-def _age(agent: control.AgentReport) -> float:
-    return (datetime.now(UTC) - agent.heard).total_seconds() if agent.heard else control.SILENT_AFTER
+def _age(report: control.AgentReport | JobReport) -> float:
+    return (datetime.now(UTC) - report.heard).total_seconds() if report.heard else SILENT_AFTER
 
 
-def _is_alive(agent: control.AgentReport) -> bool:
-    return agent.state != "stopped" and _age(agent) < control.SILENT_AFTER
+def _ago(report: control.AgentReport | JobReport) -> str:
+    return f"{show_duration(max(_age(report), 0.001))} ago"
+
+
+def _ended(report: control.AgentReport | JobReport) -> bool:
+    return report.state in ("stopped", "failed")
+
+
+def _is_alive(report: control.AgentReport | JobReport) -> bool:
+    return not _ended(report) and _age(report) < SILENT_AFTER
+
+
+def _state(report: control.AgentReport | JobReport) -> str:
+    return report.state if _ended(report) or _is_alive(report) else "silent"
 
 
 def _obeys(agent: control.AgentReport, switch: control.Switch) -> bool:

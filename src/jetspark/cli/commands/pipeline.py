@@ -108,32 +108,36 @@ def run_pipeline(
     require("pyspark", "the job", "spark")
     from jetspark.logs.job.job import Job  # noqa: PLC0415 - loads Spark
     from jetspark.logs.job.preflight import check_server  # noqa: PLC0415
+    from jetspark.logs.job.report import JobReports  # noqa: PLC0415
     from jetspark.logs.job.runner import Runner  # noqa: PLC0415
     from jetspark.logs.job.session import start_session, stop_session  # noqa: PLC0415
 
     outputs = check_server(config, where)
     log = _log(config)
     run.out.note(f"Starting Spark ({config.spark.master}), which logs to {log}")
-    spark = start_session(config, log)
     live = _LiveLine(run.out)
+    with JobReports(config) as reports:
+        spark = start_session(config, log)
 
-    def report(progress: BatchProgress) -> None:
-        if run.out.json:
-            run.out.record(dataclasses.asdict(progress))
-        else:
-            live.show(progress)
+        def report(progress: BatchProgress) -> None:
+            reports.add(progress)
+            if run.out.json:
+                run.out.record(dataclasses.asdict(progress))
+            else:
+                live.show(progress)
 
-    runner = Runner(Job(spark, config, where), report)
-    try:
-        with live, stopped_by_signals(runner.stop.set, runner.stop_now.set) as received:
-            runner.run(outputs, once=once)
-    except UsageError:
-        raise  # An error in the file, with line and key.
-    except Error as error:
-        log_is = f"The log of Spark is {log}"
-        raise Failure(str(error.args[0]), f"{error.hint}. {log_is}" if error.hint else log_is) from error
-    finally:
-        stop_session(spark)
+        runner = Runner(Job(spark, config, where), report)
+        try:
+            with live, stopped_by_signals(runner.stop.set, runner.stop_now.set) as received:
+                reports.running()
+                runner.run(outputs, once=once)
+        except UsageError:
+            raise  # An error in the file, with line and key.
+        except Error as error:
+            log_is = f"The log of Spark is {log}"
+            raise Failure(str(error.args[0]), f"{error.hint}. {log_is}" if error.hint else log_is) from error
+        finally:
+            stop_session(spark)
     totals = runner.totals
     if not run.out.json:
         run.out.text(

@@ -32,7 +32,7 @@ from jetspark.logs.agent.journal import Journal
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import Positions
 from jetspark.logs.agent.reader import FileReader
-from jetspark.logs.agent.report import AgentStatus, ReportPublisher
+from jetspark.logs.agent.report import AgentStatus, agent_reports
 from jetspark.logs.agent.send_queue import SendQueue, Source
 from jetspark.logs.agent.stdin import StandardInput
 from jetspark.logs.agent.stored_ids import StoredIds
@@ -95,7 +95,7 @@ class Agent:
         ]
         self._compress = compressor(options.compress) if options.compress else None
         self._switch = SwitchWatcher(js, report)
-        self._reports = ReportPublisher(js, options, self.status, self._switch)
+        self._reports = agent_reports(js, options, self.status, self._switch)
         self._stored_ids = StoredIds(js, options)
         self._queue = SendQueue(js, options, self._stored_ids)
         self._input = (

@@ -7,7 +7,7 @@ command:
 jetspark.control.shippers                  the switch: {"paused": true, "until": ..., "at": ..., "by": ...}
 jetspark.control.agent.<name>              the report of an agent, with the last command that it follows
 jetspark.control.consumer.<stream>.<name>  a consumer that `pause` has paused on the server
-jetspark.control.job.<name>                the report of a job: see `jobs`
+jetspark.control.job.<name>                the report of a job: see `jetspark.reports`
 ```
 
 Each agent compares `until` with its own clock.
@@ -21,25 +21,29 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from jetspark.core.json import decode_json
-from jetspark.errors import ConsumerNotFound, MessageNotFound, RemoteProtocolError, StreamNotFound, UsageError
+from jetspark.errors import ConsumerNotFound, MessageNotFound, StreamNotFound, UsageError
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.stream import Stream
 from jetspark.logs.format.names import header_text
+from jetspark.reports.control import (
+    CONTROL_PREFIX,
+    CONTROL_STREAM,
+    SILENT_AFTER,
+    control_stream,
+    parse_report,
+)
+from jetspark.reports.jobs import JOBS, JobReport
 
 __all__ = [
     "AGENTS",
     "CONTROL_PREFIX",
     "CONTROL_STREAM",
-    "FORGOTTEN_AFTER",
     "SHIPPERS",
     "SILENT_AFTER",
-    "STOPPED_FOR",
     "AgentReport",
     "ControlState",
     "PausedConsumer",
@@ -54,16 +58,9 @@ __all__ = [
     "set_switch",
 ]
 
-CONTROL_STREAM: Final = "JETSPARK_CONTROL"
-CONTROL_PREFIX: Final = "jetspark.control"
 SHIPPERS: Final = f"{CONTROL_PREFIX}.shippers"
 AGENTS: Final = f"{CONTROL_PREFIX}.agent"
 _CONSUMERS: Final = f"{CONTROL_PREFIX}.consumer"
-#: Seconds after which the server deletes the last report of an agent, and that of one that was stopped.
-FORGOTTEN_AFTER: Final = 3600.0
-STOPPED_FOR: Final = 60.0
-#: Seconds without a report after which an agent counts as dead.
-SILENT_AFTER: Final = 10.0
 
 #: With a time zone.
 _Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -119,25 +116,7 @@ class ControlState(NamedTuple):
     switch: Switch
     agents: list[AgentReport]
     consumers: list[PausedConsumer]
-
-
-async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
-    """The stream of the switch. Raises `StreamNotFound` if it does not exist and `create` is false."""
-    try:
-        return await js.get_stream(CONTROL_STREAM)
-    except StreamNotFound:
-        if not create:
-            raise
-    return await js.create_stream(
-        StreamConfig(
-            name=CONTROL_STREAM,
-            subjects=[f"{CONTROL_PREFIX}.>"],
-            description="The stop button of jetspark's log shippers",
-            max_msgs_per_subject=1,
-            allow_direct=True,
-            allow_msg_ttl=True,
-        )
-    )
+    jobs: list[JobReport]
 
 
 async def read_switch(stream: Stream) -> Switch:
@@ -196,22 +175,28 @@ async def resume_consumer(js: JetStream, stream: str, consumer: str) -> PausedCo
 
 
 async def read_state(js: JetStream) -> ControlState:
-    """The switch, the agents that reported lately, and the consumers that `pause` has paused."""
+    """The switch, the agents and jobs that reported lately, and the consumers that `pause` has paused."""
     try:
         stream = await control_stream(js, create=False)
     except StreamNotFound:
-        return ControlState(Switch(), [], [])
+        return ControlState(Switch(), [], [], [])
     agents: list[AgentReport] = []
     consumers: list[PausedConsumer] = []
+    jobs: list[JobReport] = []
     async for message in stream.get_messages(subject=f"{CONTROL_PREFIX}.>"):
         if message.subject.startswith(f"{AGENTS}."):
             report = parse_report(message.data, AgentReport)
             if report is not None:
                 agents.append(msgspec.structs.replace(report, heard=message.timestamp))
+        elif message.subject.startswith(f"{JOBS}."):
+            if (job := parse_report(message.data, JobReport)) is not None:
+                jobs.append(msgspec.structs.replace(job, heard=message.timestamp))
         elif message.subject.startswith(f"{_CONSUMERS}."):
             names = message.subject.removeprefix(f"{_CONSUMERS}.").split(".")
             consumers.append(await _consumer_state(js, names))
-    return ControlState(await read_switch(stream), sorted(agents, key=lambda agent: agent.name), consumers)
+    agents.sort(key=lambda agent: agent.name)
+    jobs.sort(key=lambda job: job.name)
+    return ControlState(await read_switch(stream), agents, consumers, jobs)
 
 
 async def _consumer_state(js: JetStream, names: Sequence[str]) -> PausedConsumer:
@@ -223,17 +208,6 @@ async def _consumer_state(js: JetStream, names: Sequence[str]) -> PausedConsumer
     return PausedConsumer(
         stream=stream, consumer=consumer, paused=bool(info.paused), remaining=info.pause_remaining or 0.0
     )
-
-
-_Parsed = TypeVar("_Parsed")
-
-
-def parse_report(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
-    """What a message of the control stream says; None if it is invalid: any client may publish there."""
-    try:
-        return decode_json(data, kind, f"a {kind.__name__}")
-    except RemoteProtocolError:
-        return None
 
 
 def _operator() -> str:

@@ -23,6 +23,7 @@ trial           what a job makes of a few lines, without writing
 preflight       checks against the server before Spark starts
 job             the streaming queries
 runner          runs the queries, and reports progress
+report          reports to the control stream
 
 Each file imports files above it only. `pipeline check` stops at `config_file`, and works without Spark: the
 files up to there import pyspark through `sql`, for type checkers, or in functions.

@@ -1,0 +1,64 @@
+"""Reports what a job does to the control stream, on the server that it reads from."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from jetspark.logs.job.config import Config
+from jetspark.logs.job.runner import BatchProgress
+from jetspark.reports.jobs import JobBatch, JobStatus, job_name
+from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
+from jetspark.spark.options import parse_options
+from jetspark.spark.reports import JobReporter
+
+__all__ = ["JobReports"]
+
+
+class JobReports:
+    """The reports of one run: `starting` until `running`, then `stopped`, or `failed` with the error."""
+
+    def __init__(self, config: Config) -> None:
+        options = config.source.options()
+        self.status = JobStatus(
+            job_name(config.name, config.checkpoint),
+            source=options["stream"],
+            sink=f"{config.sink.format} {config.sink.destination}".strip(),
+        )
+        # The connection that the preflight has opened.
+        connection = process_connection(parse_options(options).connection, retry_for=PLANNING_TIMEOUT)
+        self._reporter = JobReporter(connection, self.status)
+
+    def running(self) -> None:
+        """Spark has started."""
+        self._reporter.change("running")
+
+    def add(self, progress: BatchProgress) -> None:
+        """Count a finished batch."""
+        if progress.query == "dead-letters":  # It reads the lines of the other query again.
+            self.status.count(bad_lines=progress.dead_letters)
+            return
+        self.status.add(
+            JobBatch(
+                id=progress.batch,
+                at=round(time.time(), 3),
+                rows=progress.rows,
+                seconds=progress.seconds,
+                lag=progress.lag or 0,
+                bad_lines=progress.dead_letters,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or not isinstance(error, Exception):
+            self._reporter.stop("stopped")
+        else:
+            text = str(error.args[0]) if error.args else type(error).__name__
+            hint = getattr(error, "hint", None)
+            self._reporter.stop("failed", f"{text}. {hint}" if hint else text)
