@@ -15,7 +15,7 @@ The map, in reading order; each file may import those above it:
     environment   the SDK, as the variables OTEL_* configure it; for commands
 """
 
-from jetspark.errors import MissingExtra
+from jetspark.errors import MissingExtra as _MissingExtra
 
 try:
     from jetspark.otel.instrument import instrument, process
@@ -23,6 +23,6 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "opentelemetry":
         raise
     _hint = "Install it with `pip install 'jetspark[otel]'`"
-    raise MissingExtra("jetspark.otel needs opentelemetry-api", hint=_hint) from error
+    raise _MissingExtra("jetspark.otel needs opentelemetry-api", hint=_hint) from error
 
 __all__ = ["instrument", "process"]
