@@ -13,7 +13,8 @@ import pytest
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
 
 # What the last line of each example says.
 LAST_LINES = {
@@ -69,7 +70,10 @@ def test_no_example_is_forgotten() -> None:
 
 @pytest.mark.parametrize("name", sorted(LAST_LINES))
 def test_an_example_runs_and_prints_what_it_promises(name: str, one_server: Server) -> None:
-    assert run(name, one_server.url)[-1] == LAST_LINES[name]
+    lines = run(name, one_server.url)
+    assert lines[-1] == LAST_LINES[name]
+    if name == "spark_table_scan":  # README.md shows the second half of it.
+        assert "```console\n" + "\n".join(lines[-8:]) + "\n```" in (ROOT / "README.md").read_text()
 
 
 def test_the_examples_use_streams_of_their_own_and_leave_none(one_server: Server) -> None:

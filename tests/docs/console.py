@@ -97,6 +97,8 @@ class Page:
     not_run: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: The beginnings of commands that go on until they are stopped.
     endless: tuple[str, ...] = ()
+    #: The beginnings of commands whose output the page leaves out. They must succeed.
+    silent: tuple[str, ...] = ()
     #: The directory that the page shows in place of the one in which it runs.
     place: str = ""
 
@@ -104,7 +106,7 @@ class Page:
         """Run every command in the directory. Raises AssertionError with the difference."""
         path = ROOT / self.name
         listed = commands(path)
-        for beginning in (*self.before, *self.not_run, *self.endless):
+        for beginning in (*self.before, *self.not_run, *self.endless, *self.silent):
             assert any(each.text.startswith(beginning) for each in listed), f"{path} has no {beginning!r}"
         for command in listed:
             if any(command.text.startswith(beginning) for beginning in self.not_run):
@@ -112,6 +114,10 @@ class Page:
             for beginning, prepare in self.before.items():
                 if command.text.startswith(beginning):
                     prepare()
+            if self.silent and command.text.startswith(self.silent):
+                assert not command.shown
+                cli(*_arguments(command.text, scratch))
+                continue
             endless = command.text.startswith(self.endless) if self.endless else False
             printed = _run_endless(command, scratch) if endless else _run(command, cli, scratch)
             if self.place:

@@ -22,6 +22,8 @@ from jetspark.logs.demo.hosts import access_line as simulated_line
 from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline
 from tests.cli.conftest import no_settings, process
 from tests.cli.support import Process
+from tests.docs.console import ROOT, commands
+from tests.docs.python import blocks
 from tests.logs.job.support import Pipes, access_line, parsed
 from tests.support.effort import effort
 from tests.support.waiting import wait_until
@@ -117,6 +119,12 @@ def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process]
     assert float(counting[1]) < int(told[2]) <= time.monotonic() - began + 1
     for text in ("Top hosts: web", "Status codes: 200 ", f"Table: {place}/table", f"Plot: {place}/"):
         assert text in summary
+    (shown,) = [each for each in commands(ROOT / "docs/demo.md") if each.text == "jetspark demo"]
+    assert shapes(ended.out) <= shapes("\n".join(shown.shown))
+    (in_readme,) = [
+        each for each in blocks(ROOT / "README.md", "console") if each.startswith("Lines written")
+    ]
+    assert shapes(in_readme) <= shapes("\n".join(shown.shown))
     assert (place / "throughput_and_lag.png").read_bytes().startswith(b"\x89PNG")
     # Never over what is there.
     again = process("demo", "--directory", place).end()
@@ -124,6 +132,12 @@ def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process]
         2,
         f"jetspark: {place} is not an empty directory. Use an empty or a new directory\n",
     )
+
+
+def shapes(text: str) -> set[str]:
+    """The lines of a demo without numbers, names of hosts and paths."""
+    masked = re.sub(r"[\d,.]*\d", "N", text)
+    return {re.sub(r"^( *[A-Z][a-z ]+:) .*", r"\1", line).strip() for line in masked.splitlines()} - {"..."}
 
 
 def test_files_of_the_users_are_counted_as_an_agent_does(tmp_path: Path) -> None:

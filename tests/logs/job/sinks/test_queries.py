@@ -34,6 +34,7 @@ def queries(page: Path) -> list[str]:
 def test_every_page_that_promises_duckdb_shows_a_query() -> None:
     assert [page.name for page in PAGES] == ["pipeline.md"]
     assert len(queries(PAGES[0])) == 2
+    assert PAGES[0].read_text().count("```python\n") == 2, "each program of the page is a query"
 
 
 @pytest.mark.timeout(900)
