@@ -16,11 +16,15 @@ from jetspark import ConsumerConfig, KeyValueConfig, ObjectStoreConfig, StreamCo
 from jetspark.server import Server
 from tests.docs.console import ROOT, mask
 from tests.docs.python import blocks
+from tests.spark.running import ADMISSION_CONTROL
 from tests.spark.support import LONG, finish
 from tests.support.waiting import wait_until
 
 PAGE = ROOT / "docs/spark.md"
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not ADMISSION_CONTROL, reason="the page is about Spark 4.2 and later"),
+]
 
 #: The programs that tests/spark/test_guide.py runs, by a text in each.
 ELSEWHERE = ("columns = [", 'writeStream.format("console")', "messages.write.format")
