@@ -14,7 +14,7 @@ DOCS    := $(VENV)-docs/.installed
 COMPILED := src/jetspark/wire/compiled.pyx
 
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
-# The tests of the console, and so all tests, need a browser.
+# The tests and measurements of the console, and so all of them, need a browser.
 BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
 # Tests that compute, in Spark. The others mostly wait, so that more of them can run at a time.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
@@ -99,7 +99,7 @@ demo: $(SPARK) ## run the whole log pipeline for a minute, with a kill on the wa
 	scripts/with-java $(PY) -m jetspark demo $(ARGS)
 
 bench: $(BENCH) ## measure jetspark beside its peers, write docs/benchmarks.md (ARGS="fetch publish --rounds 3")
-	scripts/with-java $(PY) -m bench $(ARGS)
+	$(BROWSER) scripts/with-java $(PY) -m bench $(ARGS)
 
 chaos: $(DEV) ## break servers and connections under random workloads for 20 minutes (ARGS="--minutes 5 --seed 7")
 	$(PY) -m chaos $(ARGS)

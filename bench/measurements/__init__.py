@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 
 from bench.harness import Measurement
-from bench.measurements import buckets, consume, core, latency, publish, recovery, scale, ship
+from bench.measurements import buckets, console, consume, core, latency, publish, recovery, scale, ship
 
 
 def everything() -> list[Measurement]:
@@ -17,7 +17,7 @@ def everything() -> list[Measurement]:
     listed += [latency.DELIVERY, latency.REQUEST, scale.SCALE]
     listed += [buckets.KV_PUT, buckets.KV_GET, buckets.OBJECT_PUT, buckets.OBJECT_GET]
     if importlib.util.find_spec("pyspark") is None:
-        return [*listed, ship.SHIP, recovery.RECOVERY, recovery.STEPDOWN]
+        return [*listed, ship.SHIP, recovery.RECOVERY, recovery.STEPDOWN, console.CONSOLE]
     from bench.measurements import (
         pipeline,
         pipeline_batch,
@@ -31,4 +31,4 @@ def everything() -> list[Measurement]:
     listed += [spark_read.READ, queue.QUEUE, streams.STREAMS, spark_write.WRITE, ship.SHIP]
     listed += [pipeline.PIPELINE, pipeline.STEPS, pipeline_formats.FORMATS]
     listed += [pipeline_batch.BATCH, pipeline_batch.START]
-    return [*listed, recovery.RECOVERY, recovery.STEPDOWN]
+    return [*listed, recovery.RECOVERY, recovery.STEPDOWN, console.CONSOLE]

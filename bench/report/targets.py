@@ -266,6 +266,11 @@ TARGETS: Final = (
         ">= 85 %",
         lambda r: [_share(r, "spark-read", "jetspark to noop, three headers", "jetspark to noop", 85)],
     ),
+    Target(
+        "the console with 200 streams and 1,000 consumers, of a core",
+        "<= 5 %",
+        lambda r: [_median(r, "console", "console, overview open", "core", text="{:.1f} %", limit=5)],
+    ),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from nicegui import ui
 
@@ -13,6 +13,9 @@ from jetspark.console.series import SPAN
 from jetspark.console.text import line
 
 __all__ = ["Chart", "Line", "Points"]
+
+#: Seconds that a chart shows at least.
+_SHORTEST: Final = 120.0
 
 Points = Sequence[tuple[float, float]]
 #: The name of a line, and its points.
@@ -42,10 +45,13 @@ class Chart:
             return
         self._sent = series
         now = time.time()
+        # As much of the span as there is, so that a young console has lines, too.
+        first = min((points[0][0] for _, points in lines if points), default=now)
+        start = max(now - SPAN, min(first, now - _SHORTEST))
         options = self._chart.options
         options["series"] = series
         options["legend"]["show"] = len(series) > 1
-        options["xAxis"] |= {"min": round((now - SPAN) * 1000), "max": round(now * 1000)}
+        options["xAxis"] |= {"min": round(start * 1000), "max": round(now * 1000)}
         self._chart.update()
 
 

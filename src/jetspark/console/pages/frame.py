@@ -153,7 +153,7 @@ def settings(config: Model) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
     for field in config.__struct_fields__:
         value = getattr(config, field)
-        if value is None or value in ("", [], {}) or field in ("name", "extra"):
+        if value is None or value is False or value in ("", [], {}) or field in ("name", "extra"):
             continue
         if isinstance(value, float):
             value = show_duration(value)

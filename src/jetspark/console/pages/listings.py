@@ -176,8 +176,20 @@ def agents_table(collector: Collector) -> PagedTable[Agent]:
     tones = {"shipping": "good", "paused": "warn", "silent": "bad"}
     return PagedTable(
         [
-            Column("name", "Agent", lambda each: line(each.report.name, 80), lambda each: each.report.name),
-            Column("host", "Host", lambda each: line(each.report.host, 80), lambda each: each.report.host),
+            Column(
+                "name",
+                "Agent",
+                lambda each: line(each.report.name, 80),
+                lambda each: each.report.name,
+                style="long",
+            ),
+            Column(
+                "host",
+                "Host",
+                lambda each: line(each.report.host, 80),
+                lambda each: each.report.host,
+                style="long",
+            ),
             Column(
                 "state",
                 "State",
@@ -234,7 +246,7 @@ def jobs_table(collector: Collector) -> PagedTable[JobReport]:
     tones = {"running": "good", "starting": "warn", "failed": "bad", "silent": "bad"}
     return PagedTable(
         [
-            Column("name", "Job", lambda job: line(job.name, 80), lambda job: job.name),
+            Column("name", "Job", lambda job: line(job.name, 80), lambda job: job.name, style="long"),
             Column("state", "State", lambda job: line(job_state(job), 20), job_state, style="state"),
             Column("rate", "Rows/s", lambda job: show_rate(job.rate), lambda job: job.rate, number=True),
             Column("rows", "Rows", lambda job: show_count(job.rows), lambda job: job.rows, number=True),
@@ -247,7 +259,7 @@ def jobs_table(collector: Collector) -> PagedTable[JobReport]:
                 number=True,
             ),
             Column("batch", "Last batch", _last_batch, number=True),
-            Column("error", "Error", lambda job: line(job.error, 160), style="long"),
+            Column("error", "Error", lambda job: line(job.error, 160), style="wrap"),
         ],
         lambda: list(collector.jobs.values()),
         key=lambda job: job.name,

@@ -190,7 +190,7 @@ def _actions(context: Context) -> PagedTable[Action]:
             Column("at", "When (UTC)", lambda each: show_time(each.at)),
             Column("who", "From", lambda each: line(each.who, 60)),
             Column("what", "What", lambda each: line(each.what, 240), style="long"),
-            Column("error", "Error", lambda each: line(each.error, 240), style="long"),
+            Column("error", "Error", lambda each: line(each.error, 240), style="wrap"),
         ],
         lambda: context.actions.done,
         key=lambda each: f"{each.at.isoformat()} {each.what}",

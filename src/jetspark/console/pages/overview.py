@@ -39,12 +39,14 @@ def build(context: Context) -> None:
                 area=True,
             )
         shown.on_update(stored.update, pending.update)
+        found: list[Problem] = []
         with panel("To look at") as element:
-            listed = _problems_table(collector)
+            listed = _problems_table(found)
 
         def show_problems() -> None:
+            found[:] = problems(collector)
+            element.visible = bool(found)
             listed.update()
-            element.visible = bool(problems(collector))
 
         shown.on_update(show_problems)
         show_problems()
@@ -96,14 +98,14 @@ def _used(number: int, limit: int) -> str:
     return f"{show_bytes(number)} of {show_bytes(limit)}" if limit > 0 else show_bytes(number)
 
 
-def _problems_table(collector: Collector) -> PagedTable[Problem]:
+def _problems_table(found: list[Problem]) -> PagedTable[Problem]:
     return PagedTable(
         [
             Column("severity", "", lambda each: each.severity, style="state"),
             Column("what", "What", lambda each: line(each.what, 240), style="link"),
-            Column("advice", "What to do", lambda each: line(each.advice, 240), style="long"),
+            Column("advice", "What to do", lambda each: line(each.advice, 240), style="wrap"),
         ],
-        lambda: problems(collector),
+        lambda: found,
         key=lambda each: f"{each.what} {each.link}",
         rows=10,
         link=lambda each: each.link,

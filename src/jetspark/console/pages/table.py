@@ -39,7 +39,8 @@ class Column(NamedTuple, Generic[T]):
     order: Callable[[T], Any] | None = None
     #: Numbers are aligned right.
     number: bool = False
-    #: `link` shows a link to the row, `state` a coloured dot before the text, `long` cuts the text.
+    #: `link` shows a link to the row, `state` a coloured dot before the text; `long` cuts the text, `wrap`
+    #: breaks it into lines.
     style: str = ""
 
 
@@ -176,5 +177,5 @@ def _column(column: Column[Any]) -> dict[str, Any]:
         "field": column.name,
         "align": "right" if column.number else "left",
         "sortable": column.order is not None,
-        **({"classes": "long"} if column.style == "long" else {}),
+        **({"classes": column.style} if column.style in ("long", "wrap") else {}),
     }

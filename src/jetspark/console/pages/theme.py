@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["ACCENT", "COLOURS", "FAVICON", "GREY", "GRID", "STYLE"]
 
-ACCENT: Final = "#2563eb"
+ACCENT: Final = "#3672f0"
 #: Of lines in a chart, readable on light and dark ground.
 COLOURS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#a855f7", "#ef4444", "#06b6d4", "#84cc16", "#ec4899")
 GREY: Final = "#8a93a3"
