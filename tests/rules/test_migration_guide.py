@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import dataclasses
+import enum
 import inspect
 import re
 from pathlib import Path
@@ -18,10 +20,13 @@ import nats.js.errors
 import nats.js.kv
 import nats.js.object_store
 import nats.micro
+import nats.micro.request
+import nats.micro.service
 import pytest
 
 import jetspark
 from jetspark import connect
+from jetspark.jetstream.model import info
 from jetspark.server import Server
 from tests.support.consuming import make_stream
 
@@ -69,21 +74,63 @@ def classes(module: ModuleType) -> set[str]:
     return {name for name, value in members if inspect.isclass(value) and value.__module__ == module.__name__}
 
 
+def nested(cls: type) -> set[str]:
+    """The public classes inside of a class of nats-py, and what these have."""
+    inner = {name: value for name, value in vars(cls).items() if inspect.isclass(value) and name[0] != "_"}
+    members = {member for value in inner.values() for member in (*methods(value), *fields(value))}
+    return {*inner, *members}
+
+
+def fields(cls: type) -> set[str]:
+    """The public fields of a data class of nats-py."""
+    found = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return {field.name for field in found if not field.name.startswith("_")}
+
+
+def parts(*modules: ModuleType) -> set[str]:
+    """The public classes that modules of nats-py define, and their methods, but not how they are encoded."""
+    names = [(module, name) for module in modules for name in classes(module) if not name.startswith("_")]
+    inside = {member for module, name in names for member in methods(getattr(module, name))}
+    return {*(name for _, name in names), *inside} - {"from_dict", "to_dict"}
+
+
+def different() -> set[str]:
+    """The fields of configurations and results, and the members of enums, that ours do not have."""
+    found = set()
+    for name in classes(nats.js.api):
+        theirs = getattr(nats.js.api, name)
+        ours = getattr(jetspark, name, None) or getattr(info, name, None)
+        if ours is None:
+            continue
+        members = {each.name for each in theirs} if issubclass(theirs, enum.Enum) else fields(theirs)
+        found |= members - set(dir(ours))
+    return found
+
+
 Client = nats.aio.client.Client
 Context = nats.js.JetStreamContext
 THEIRS = {
+    "nats": {"connect", "NATS"},
     "connect": set(inspect.signature(Client.connect).parameters) - {"self"},
     "Client": {*methods(Client), "RawCredentials", "ServerVersion", "stats"},
-    "Msg": methods(nats.aio.msg.Msg),
+    "Msg": {*methods(nats.aio.msg.Msg), *fields(nats.aio.msg.Msg), "Ack", "Metadata"},
     "Subscription": methods(nats.aio.subscription.Subscription),
     "JetStreamManager": methods(nats.js.JetStreamManager),
     "JetStreamContext": methods(Context),
     "PushSubscription": methods(Context.PushSubscription),
     "PullSubscription": methods(Context.PullSubscription),
-    "KeyValue": methods(nats.js.kv.KeyValue),
-    "ObjectStore": methods(nats.js.object_store.ObjectStore),
-    "nats.micro": set(nats.micro.__all__),
-    "nats.js.api": classes(nats.js.api),
+    "KeyValue": {*methods(nats.js.kv.KeyValue), *nested(nats.js.kv.KeyValue)},
+    "ObjectStore": {
+        *methods(nats.js.object_store.ObjectStore),
+        *nested(nats.js.object_store.ObjectStore),
+    },
+    "nats.micro": {*nats.micro.__all__, *parts(nats.micro.service, nats.micro.request)},
+    "nats.js": {"JetStreamContext", "JetStreamManager"},
+    "nats.js.api": {
+        *classes(nats.js.api),
+        *(name for name in vars(nats.js.api) if name.isupper() and name[0] != "_"),
+    },
+    "fields and members": different(),
     "nats.errors": classes(nats.errors),
     "nats.js.errors": classes(nats.js.errors),
 }
