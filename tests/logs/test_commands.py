@@ -50,7 +50,7 @@ def test_mistakes_are_one_line(cli: Cli, logs: Path, tmp_path: Path) -> None:
     line = cli.fails(
         "consume-logs", "OTHER", tmp_path, "--ack-all", "--consumer", "short", "--ack-interval", "2s", code=2
     )
-    assert "less than the ack_wait of consumer short, 1 s" in line
+    assert "less than the --ack-wait of consumer short, 1 s" in line
     assert "'OTHER' is not STREAM/NAME" in cli.fails("pause", "--consumers", "OTHER", code=2)
     assert "--status excludes the other options" in cli.fails("pause", "--status", "--for", "1m", code=2)
     assert "not found" in cli.fails("pause", "--consumers", "OTHER/nobody", code=4)

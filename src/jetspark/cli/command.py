@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
-from jetspark.cli.args.table import Options, as_parameters, name_flags, take_options
+from jetspark.cli.args.table import Options, as_parameters, flags_of, name_flags, take_options
 from jetspark.cli.settings import COMMON, Settings
 from jetspark.cli.ui.failure import CONNECT, Exit, Failure
 from jetspark.cli.ui.output import Output
@@ -114,7 +114,8 @@ def command(
     """Register a function as the command `name`.
 
     `examples` are shell lines, shown below the help. The values of `options` are passed to the function as
-    one dict, `given`, with None for those that were not given; errors of the library name their flags.
+    one dict, `given`, with None for those that were not given. Errors of the library name the flags of the
+    command.
     """
 
     def register(function: _Function) -> _Function:
@@ -125,6 +126,8 @@ def command(
             if parameter.name != "given"
         ]
 
+        flags = {**flags_of([*own, *as_parameters(COMMON)]), **flags_of(as_parameters(options or {}))}
+
         def wrapper(**arguments: Any) -> None:
             ctx = arguments.pop("ctx")
             settings = Settings(**{option: arguments.pop(option) for option in COMMON})
@@ -134,9 +137,9 @@ def command(
             try:
                 _execute(function, Run(settings.over(before)), arguments)
             except UsageError as error:
-                if options is None:
-                    raise
-                raise Failure(name_flags(str(error.args[0]), options), error.hint, Exit.USAGE) from error
+                error.args = (name_flags(str(error.args[0]), flags), *error.args[1:])
+                error.hint = error.hint and name_flags(error.hint, flags)
+                raise
 
         wrapper.__doc__ = function.__doc__
         take_options(wrapper, [*own, *as_parameters(options or {}), *as_parameters(COMMON)])

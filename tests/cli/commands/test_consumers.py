@@ -91,8 +91,8 @@ def test_an_ephemeral_consumer_needs_no_name(cli: Cli, stream: str) -> None:
         (["c", "--deliver", "sometime"], "'sometime' is not a start position; write all, new, last"),
         (["c", "--backoff", "1s,x"], "'x' is not a duration"),
         (["c", "--pull", "--target", "x"], "--pull and --target exclude each other"),
-        (["c", "--flow-control"], "--flow-control=True is only for push consumers"),
-        (["bad.name"], "durable_name 'bad.name' is not valid"),
+        (["c", "--flow-control"], "--flow-control is only for push consumers"),
+        (["bad.name"], ": name 'bad.name' is not valid"),
         ([], "missing STREAM or CONSUMER"),
     ],
 )

@@ -75,7 +75,7 @@ def test_add_without_a_name_and_without_a_terminal_is_an_error(cli: Cli) -> None
         (["--storage", "tape"], "'tape' is not one of file, memory"),
         (["--max-msgs", "many"], "'many' is not a whole number"),
         (["--metadata", "novalue"], "'novalue' is not NAME=VALUE"),
-        (["--max-age", "10ms"], "--max-age=0.01 is neither 0 nor at least 0.1 seconds"),
+        (["--max-age", "10ms"], "--max-age 0.01 is neither 0 nor at least 0.1 seconds"),
         (["--colour", "red"], "No such option: --colour"),
         (["--subjects", "a b"], "--subjects 'a b' is not valid"),
     ],

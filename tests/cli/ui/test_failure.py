@@ -55,3 +55,50 @@ def test_one_is_not_many(count: int, said: str) -> None:
     error = errors.PublishError("x", failed=count)
     error.__cause__ = errors.Timeout("too late")
     assert describe(error)[0].startswith(f"{said} not stored: too late")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("stream ls --tlskey nope", "--tlskey needs --tlscert"),
+        ("stream ls --js-domain a --js-api-prefix b", "--js-domain and --js-api-prefix exclude each other"),
+        ("stream add NAME --replicas 9", "--replicas 9 is not from 1 to 5"),
+        ("stream add NAME --subjects a --mirror S", "--subjects 'a' is not possible on a mirror"),
+        ("consumer add NAME c --flow-control --target a.b", "--flow-control needs --heartbeat"),
+        ("consumer add NAME c --backoff 1s,2s --max-deliver 1", "--backoff 1.0,2.0 has more entries than"),
+        ("consumer add NAME a.b", "name 'a.b' is not valid"),
+        ("kv add NAME --ttl 1ms", "--ttl 0.001 is neither 0 nor at least 0.1 seconds"),
+        ("kv add NAME --replicas 9", "--replicas 9 is not from 1 to 5"),
+        ("kv add NAME --marker-ttl 1ms", "--marker-ttl 0.001 is neither 0 nor at least 1 second"),
+        (
+            "kv get NAME a..b",
+            "key 'a..b' is not valid; accepted: letters, digits, - / _ = and dots between them",
+        ),
+        ("object add NAME --ttl 1ms", "--ttl 0.001 is neither 0 nor at least 0.1 seconds"),
+        ("object put NAME x --chunk-size 10GB", "--chunk-size 10737418240 is not accepted"),
+        ("ship x --partitions 0", "--partitions must be from 1 to 100000, not 0"),
+        ("ship x --window 0", "--window must be from 1 to 1000000, not 0"),
+        ("ship x --max-line 1", "--max-line must be from 256 to 67108864, not 1"),
+        ("ship x --multiline java --multiline-lines 0", "--multiline-lines must be from 1 to 1000000, not 0"),
+        ("ship x --multiline java --multiline-timeout 0s", "--multiline-timeout must be from 0.001 to"),
+    ],
+)
+def test_errors_of_the_library_name_the_flags(cli: Cli, name: str, command: str, said: str) -> None:
+    if command.startswith("kv get"):
+        cli("kv", "add", name)
+    line = cli.fails(*command.replace("NAME", name).split(), code=2)
+    assert said in line
+    assert not _PYTHON.search(line.replace(name, "").replace("See `", "")), line
+
+
+def test_errors_of_the_server_name_the_commands(cli: Cli, name: str) -> None:
+    cli("stream", "add", name, "--subjects", f"{name}.>")
+    cli("consumer", "add", name, "push", "--target", f"{name}-target")
+    assert "Read that subject with `jetspark sub`" in cli.fails("consumer", "next", name, "push", code=1)
+    cli("kv", "add", name)
+    assert "Update it with `jetspark kv edit --marker-ttl`" in cli.fails(
+        "kv", "put", name, "k", "v", "--ttl", "5s", code=2
+    )
+    assert "Use `jetspark kv edit`, or another name" in cli.fails("kv", "add", name, "--history", "5", code=1)
+    cli("object", "add", name)
+    assert "Choose another name" in cli.fails("object", "add", name, "--ttl", "5s", code=1)

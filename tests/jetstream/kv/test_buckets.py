@@ -13,6 +13,7 @@ from jetspark import (
     BucketNotFound,
     KeyNotFound,
     KeyValueConfig,
+    ObjectStoreConfig,
     RePublish,
     StreamConfig,
     StreamSource,
@@ -167,8 +168,8 @@ async def test_a_bucket_of_another_domain_is_written_through_its_prefix() -> Non
         ({"bucket": "a b"}, "bucket"),
         ({"history": 0}, "history"),
         ({"history": 65}, "history"),
-        ({"ttl": 0.01}, "max_age"),
-        ({"replicas": 6}, "num_replicas"),
+        ({"ttl": 0.01}, "KeyValueConfig.ttl"),
+        ({"replicas": 6}, "KeyValueConfig.replicas"),
         ({"limit_marker_ttl": 0.5}, "marker"),
         ({"mirror": StreamSource(name="a"), "sources": [StreamSource(name="b")]}, "sources"),
     ],
@@ -176,3 +177,12 @@ async def test_a_bucket_of_another_domain_is_written_through_its_prefix() -> Non
 def test_settings_that_the_server_would_refuse_are_refused(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(UsageError, match=field):
         KeyValueConfig(**{"bucket": "a", **settings})
+
+
+@pytest.mark.parametrize("config", [KeyValueConfig, ObjectStoreConfig])
+@pytest.mark.parametrize(("field", "value"), [("ttl", 0.01), ("replicas", 9), ("description", "x" * 5000)])
+def test_a_setting_that_its_stream_refuses_is_named_as_the_user_wrote_it(
+    config: Any, field: str, value: Any
+) -> None:
+    with pytest.raises(UsageError, match=rf"^{config.__name__}\.{field}="):
+        config(bucket="b", **{field: value})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -12,7 +12,7 @@ import typer
 from jetspark.cli.args.parameters import choice_option, count_option, duration_option, limit_option, option
 from jetspark.cli.args.units import count, duration, limit
 
-__all__ = ["Options", "as_parameters", "name_flags", "setting", "take_options"]
+__all__ = ["Options", "as_parameters", "flags_of", "name_flags", "setting", "take_options"]
 
 #: Options by parameter name: the annotation for typer, and the default.
 Options: TypeAlias = Mapping[str, tuple[Any, object]]
@@ -30,6 +30,7 @@ _OPTION_OF_FIELD: Final = {
 _UNITS: Final = {count: count_option, duration: duration_option, limit: limit_option}
 _FIELD: Final = re.compile(
     r"\b(?:StreamConfig|ConsumerConfig|KeyValueConfig|ObjectStoreConfig)\.(\w+)|\b([a-z]+_[a-z_]+)\b"
+    r"|^(\w+)(?= must be | is empty)"
 )
 
 
@@ -56,19 +57,24 @@ def take_options(function: Callable[..., Any], parameters: list[inspect.Paramete
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
 
 
-def name_flags(message: str, options: Options) -> str:
-    """An error of the library with flags in place of field names: `--max-age`, not `StreamConfig.max_age`."""
+def flags_of(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
+    """The flags of those parameters that are options."""
+    found = {}
+    for parameter in parameters:
+        info = getattr(parameter.annotation, "__metadata__", (None,))[0]
+        # In an annotation, the first flag is the positional argument that typer calls `default`.
+        names = (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ()))
+        flag = next((str(name) for name in names if str(name).startswith("--")), None)
+        if flag is not None:
+            found[parameter.name] = flag.partition("/")[0]
+    return found
+
+
+def name_flags(message: str, flags: Mapping[str, str]) -> str:
+    """An error of the library with flags in place of names: `--max-age`, not `StreamConfig.max_age`."""
 
     def replace(found: re.Match[str]) -> str:
-        field = found[1] or found[2]
-        row = options.get(_OPTION_OF_FIELD.get(field, field))
-        return found[0] if row is None else _flag(row[0].__metadata__[0])
+        field = found[1] or found[2] or found[3]
+        return flags.get(_OPTION_OF_FIELD.get(field, field), found[0])
 
     return _FIELD.sub(replace, message)
-
-
-def _flag(info: Any) -> str:
-    # In an annotation, the first flag is the positional argument that typer calls `default`.
-    return next(
-        str(flag) for flag in (info.default, *info.param_decls) if str(flag).startswith("--")
-    ).partition("/")[0]

@@ -217,7 +217,11 @@ def _rule(options: Mapping[str, Any]) -> Multiline | None:
         return None
     if given.keys() <= {"timeout", "max_lines"}:
         raise UsageError("--multiline-timeout and --multiline-lines require a multi-line rule")
-    return Multiline(**given)
+    try:
+        return Multiline(**given)
+    except UsageError as error:
+        text = str(error.args[0]).replace("multi-line timeout", "--multiline-timeout")
+        raise UsageError(text.replace("multi-line max_lines", "--multiline-lines"), hint=error.hint) from None
 
 
 def _show(run: Run, status: AgentStatus, seconds: float) -> None:

@@ -26,6 +26,15 @@ MAX_HISTORY: Final = 64
 _DUPLICATE_WINDOW: Final = 120.0
 
 
+#: The fields of the stream that have other names here.
+_FIELDS: Final = {
+    "max_age": "ttl",
+    "max_msg_size": "max_value_size",
+    "num_replicas": "replicas",
+    "subject_delete_marker_ttl": "limit_marker_ttl",
+}
+
+
 class KeyValueConfig(Model, frozen=True, kw_only=True):
     """The settings of a key-value bucket. Only `bucket` is required.
 
@@ -79,7 +88,7 @@ class KeyValueConfig(Model, frozen=True, kw_only=True):
             self._refuse("history", f"is not from 1 to {MAX_HISTORY}")
         if self.mirror is not None and self.sources:
             self._refuse("sources", "exclude a mirror")
-        new_stream(self)
+        self._check_as(new_stream, _FIELDS)
 
 
 def new_stream(config: KeyValueConfig) -> StreamConfig:

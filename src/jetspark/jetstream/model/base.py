@@ -134,6 +134,17 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise `UsageError` if fields contradict each other or hold what the server refuses."""
 
+    def _check_as(self, made: Callable[[Self], Model], fields: Mapping[str, str]) -> None:
+        """Check the model that is made of this one. Its errors name the fields of this one."""
+        try:
+            made(self)
+        except UsageError as error:
+            own = type(self).__name__
+            text = re.sub(
+                r"^(\w+)\.(\w+)", lambda found: f"{own}.{fields.get(found[2], found[2])}", str(error.args[0])
+            )
+            raise UsageError(text, hint=error.hint) from None
+
     @classmethod
     def check_type(cls, value: object, argument: str) -> None:
         """Raise `UsageError` unless `value`, which a user gave as `argument`, is of this class."""

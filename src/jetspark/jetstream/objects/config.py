@@ -48,7 +48,7 @@ class ObjectStoreConfig(Model, frozen=True, kw_only=True):
 
     def check(self) -> None:
         check_bucket(self.bucket, self._argument("bucket"))
-        new_object_stream(self)
+        self._check_as(new_object_stream, {"max_age": "ttl", "num_replicas": "replicas"})
 
 
 def new_object_stream(config: ObjectStoreConfig) -> StreamConfig:

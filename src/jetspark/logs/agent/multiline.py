@@ -102,7 +102,7 @@ class Multiline:
         if preset and preset not in PRESETS:
             raise UsageError(f"multi-line preset must be one of {', '.join(PRESETS)}, not {preset!r}")
         if not 0.001 <= timeout <= 1e9:
-            raise UsageError(f"multi-line timeout must be from 0.001 to 1e+09, not {timeout!r}")
+            raise UsageError(f"multi-line timeout must be from 0.001 to 1000000000, not {timeout!r}")
         if not 1 <= max_lines <= _MOST_LINES:
             raise UsageError(f"multi-line max_lines must be from 1 to {_MOST_LINES}, not {max_lines!r}")
         self.timeout = timeout

@@ -86,7 +86,7 @@ class ShipOptions:
         # The fingerprint of a file must be known before the first piece of its first line is shipped.
         self._check("max_line", self.max_line, LEAST_LINE, _LARGEST_LINE)
         for option in ("poll", "close_after", "save_every", "grace"):
-            self._check(option, getattr(self, option), 0.001, 1e9)
+            self._check(option, getattr(self, option), 0.001, 1_000_000_000)
         if not self.host:
             raise UsageError("host is empty", hint="Name this host with --host")
         if self.compress:
@@ -126,4 +126,4 @@ class ShipOptions:
 
     def _check(self, option: str, value: float, least: float, most: float) -> None:
         if not least <= value <= most:
-            raise UsageError(f"{option} must be from {least:g} to {most:g}, not {value!r}")
+            raise UsageError(f"{option} must be from {least} to {most}, not {value!r}")
