@@ -36,6 +36,7 @@ PROGRAMS = {
     "docs/server.md": "tests/docs/test_python.py",
     "docs/spark.md": "tests/spark/test_guide.py, tests/spark/test_guide_messages.py",
     "docs/subscribe.md": "tests/docs/test_python.py",
+    "docs/tracing.md": "tests/docs/test_python.py",
 }
 #: The tests of console blocks that have only output, by page and beginning.
 OUTPUTS = {

@@ -162,6 +162,31 @@ async def test_publishing(server: Server) -> None:
         )
 
 
+async def test_traces(server: Server) -> None:
+    async with jetspark.connect(server.url) as nc:
+        js = nc.jetstream()
+        await fill(js, "ORDERS", "orders.new", 600)
+        await js.create_stream(StreamConfig(name="INVOICES", subjects=["invoices.>"]))
+        await js.create_consumer("ORDERS", ConsumerConfig(durable_name="billing"))
+
+        async def stop(names: Names) -> None:
+            await names["running"].drain()
+            await fill(js, "MORE", "more.new", 600)
+            names["consumer"] = await names["js"].create_consumer(
+                "MORE", ConsumerConfig(durable_name="billing")
+            )
+
+        page = PythonPage(
+            "docs/tracing.md",
+            replaced={
+                URL: repr(server.url),
+                "            message.ack()\n": "            message.ack()\n        break\n",
+            },
+            before={"from jetspark.otel import process": stop},
+        )
+        await page.run({})
+
+
 async def test_buckets(server: Server) -> None:
     async with jetspark.connect(server.url) as nc:
         live = "    async for entry in changes:  # each change from then on\n"

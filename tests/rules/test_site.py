@@ -11,6 +11,7 @@ import jetspark
 import jetspark.arrow
 import jetspark.blocking
 import jetspark.errors
+import jetspark.otel
 import jetspark.server
 import jetspark.spark
 
@@ -24,7 +25,9 @@ def entries() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "package", [jetspark, jetspark.blocking, jetspark.server, jetspark.spark], ids=lambda each: each.__name__
+    "package",
+    [jetspark, jetspark.blocking, jetspark.otel, jetspark.server, jetspark.spark],
+    ids=lambda each: each.__name__,
 )
 def test_every_public_name_is_in_the_reference(package: object) -> None:
     names = set(package.__all__) - ELSEWHERE - set(jetspark.errors.__all__)  # type: ignore[attr-defined]
