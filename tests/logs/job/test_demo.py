@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jetspark import blocking
 from jetspark.errors import UsageError
 from jetspark.logs.agent.options import MAX_LINE
 from jetspark.logs.demo.counts import LineCounts, count_lines
@@ -79,6 +81,7 @@ def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match
     victims = ["agent", "agent", "server", "server", "job"] * effort(1, 2)
     chance.shuffle(victims)
     with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
+        pipeline.start(print, lambda sample: None, timeout=SLOW)
         for victim in victims:
             if victim == "job":  # One that starts has nothing to lose.
                 done = pipeline.last.processed
@@ -99,14 +102,32 @@ def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match
 
 
 @pytest.mark.timeout(600)
-def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process], tmp_path: Path) -> None:
+def test_the_demo_ends_with_a_summary_and_a_plot_and_holds_the_server(
+    process: Callable[..., Process], tmp_path: Path
+) -> None:
     place = tmp_path / "demo"
     began = time.monotonic()
-    ended = process(
-        *("demo", "--seconds", "2s", "--hosts", 2, "--rate", 200, "--no-kill", "--directory", place)
-    ).end(SLOW)
-    assert (ended.code, ended.err) == (0, "")
-    summary = ended.out[ended.out.index("Lines written") :]
+    running = process(
+        *("demo", "--seconds", "2s", "--hosts", 2, "--rate", 200, "--no-kill", "--directory", place, "--hold")
+    )
+    lines = [running.line()]
+    while not lines[-1].endswith("Ctrl-C ends it\n"):
+        assert lines[-1], running.end()
+        lines.append(running.line())
+    took = time.monotonic() - began
+    url = re.search(r"nats://127.0.0.1:\d+", lines[-1])
+    assert url
+    with blocking.connect(url[0]) as nc:  # The server is still there.
+        assert sorted(nc.jetstream().stream_names()) == ["DEAD", "JETSPARK_CONTROL", "LOGS"]
+    running.signal(signal.SIGINT)
+    ended = running.end(SLOW)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    out = "".join(lines)
+    # The hosts write many lines when Spark works, not before.
+    assert re.search(r"^ *[\d.]+ s  Spark starts, waiting for it to process these lines$", out, re.MULTILINE)
+    warm = out.index("Spark is warm, the hosts write")
+    assert set(re.findall(r"written ([\d,]+)", out[:warm])) <= {"2", "4"}
+    summary = out[out.index("Lines written") :]
     told = re.match(
         r"Lines written ([\d,]+) = rows [\d,]+ \+ dead letters \d+, duplicates 0, kills of Spark 0, "
         r"in (\d+) s",
@@ -114,9 +135,9 @@ def test_the_demo_ends_with_a_summary_and_a_plot(process: Callable[..., Process]
     )
     assert told
     # The time is that of the whole, the start of the last Spark and its count included.
-    counting = re.search(r"^ *([\d.]+) s  Spark counts the lines$", ended.out, re.MULTILINE)
+    counting = re.search(r"^ *([\d.]+) s  Spark counts the lines$", out, re.MULTILINE)
     assert counting
-    assert float(counting[1]) < int(told[2]) <= time.monotonic() - began + 1
+    assert float(counting[1]) < int(told[2]) <= took + 1
     for text in ("Top hosts: web", "Status codes: 200 ", f"Table: {place}/table", f"Plot: {place}/"):
         assert text in summary
     (shown,) = [each for each in commands(ROOT / "docs/demo.md") if each.text == "jetspark demo"]

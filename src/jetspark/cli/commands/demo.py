@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -19,6 +20,7 @@ from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Failure, require
 from jetspark.cli.ui.output import Output
+from jetspark.cli.ui.signals import stopped_by_signals
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ app = single()
 _INTERVAL: Final = 0.25
 #: Seconds to wait for the first batch, and for the last one after the hosts stop.
 _TIMEOUT: Final = 300.0
+#: Seconds to wait for the console.
+_CONSOLE_TIMEOUT: Final = 30.0
 #: Seconds between two lines without a terminal.
 _EVERY: Final = 5.0
 #: Seconds over which the rate is computed.
@@ -79,6 +83,12 @@ def demo(
         option("--directory", metavar="PATH", help="Empty directory for all files (a temporary one)."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Seed of the simulated lines.")] = 1,
+    console: Annotated[
+        bool, typer.Option("--console/--no-console", help="Start the console, if it is installed.")
+    ] = True,
+    hold: Annotated[
+        bool, typer.Option("--hold", help="Keep the server and the console up at the end, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Run the whole log pipeline: hosts write, agents ship, Spark writes a table and is killed half-way.
 
@@ -104,17 +114,19 @@ def demo(
         ]
     )
     try:
-        with (
-            Pipeline(place, sources, format=format or "combined") as pipeline,
-            _View(run.out, pipeline) as view,
-        ):
-            _watch(pipeline, view, 0.0 if files else seconds or 20.0, kill=kill)
-            with view.waiting("Spark counts the lines"):
-                counts = _count(pipeline, simulated=not files)
-        draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
+        with Pipeline(place, sources, format=format or "combined") as pipeline:
+            if console and not run.out.json:
+                _start_console(run, pipeline)
+            with _View(run.out, pipeline) as view:
+                _watch(pipeline, view, 0.0 if files else seconds or 20.0, kill=kill)
+                with view.waiting("Spark counts the lines"):
+                    counts = _count(pipeline, simulated=not files)
+            draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
+            _show(run, counts, pipeline, time.monotonic() - began)
+            if hold:
+                _hold(run, pipeline)
     except Error as error:
         raise Failure(str(error), f"All files are in {place}") from error
-    _show(run, counts, pipeline, time.monotonic() - began)
     if not counts.match:
         raise Failure(
             f"the counts do not match: {counts.lost:,} lines missing, {counts.duplicates:,} duplicates",
@@ -130,8 +142,28 @@ def _place(directory: Path | None) -> Path:
     return directory.absolute()
 
 
+def _start_console(run: Run, pipeline: Pipeline) -> None:
+    """Start the console and print its URL. The demo goes on without it."""
+    if find_spec("nicegui") is None or find_spec("jetspark.console") is None:
+        return
+    try:
+        run.out.text(f"Console: {pipeline.start_console(timeout=_CONSOLE_TIMEOUT)}")
+    except Error as error:
+        run.out.warn(f"the console does not start: {error}")
+
+
+def _hold(run: Run, pipeline: Pipeline) -> None:
+    """Wait for Ctrl-C or SIGTERM."""
+    if not run.out.json:
+        run.out.text(f"The server at {pipeline.server.url} stays up. Ctrl-C ends it")
+    over = threading.Event()
+    with stopped_by_signals(over.set, over.set):
+        over.wait()
+
+
 def _watch(pipeline: Pipeline, view: _View, seconds: float, *, kill: bool) -> None:
     """Run for `seconds` once Spark works, killing it half-way. Then wait until every line is processed."""
+    pipeline.start(view.note, view.show, timeout=_TIMEOUT)
     deadline = time.monotonic() + _TIMEOUT
     while not view.show(pipeline.sample()).processed:
         if time.monotonic() > deadline:
@@ -208,7 +240,7 @@ class _View:
         self._out = out
         self._pipeline = pipeline
         self._live: Any = None
-        self._note = "the hosts write, the agents ship, Spark starts"
+        self._note = ""
         self._next = 0.0
 
     def __enter__(self) -> Self:
@@ -218,8 +250,6 @@ class _View:
             # It draws itself anew four times a second, even while nothing happens here.
             self._live = Live(get_renderable=self._table, transient=True)
             self._live.start()
-        else:
-            self.note(self._note)
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -66,6 +66,11 @@ class LogSource:
     written: int
     #: The arguments of `jetspark ship`.
     ship: Sequence[str]
+    #: Whether it can wait until Spark works.
+    patient = False
+
+    def write_one(self, *, parses: bool) -> None:
+        """Write one line before `start`, one that parses or one that does not."""
 
     def start(self) -> None:
         """Start writing."""
@@ -98,6 +103,8 @@ class OwnFiles(LogSource):
 class Host(LogSource):
     """A simulated host; a thread writes its log."""
 
+    patient = True
+
     def __init__(self, name: str, directory: Path, *, rate: float, rotate_after: int, seed: str) -> None:
         self.name = name
         self.directory = directory
@@ -113,6 +120,9 @@ class Host(LogSource):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         directory.mkdir(parents=True, exist_ok=True)
 
+    def write_one(self, *, parses: bool) -> None:
+        self._append([self._line(parses=parses)])
+
     def start(self) -> None:
         self._thread.start()
 
@@ -122,22 +132,24 @@ class Host(LogSource):
             self._thread.join(timeout=30)
 
     def _run(self) -> None:
-        log = self.directory / "access.log"
         while not self._stop.wait(_TICK):
-            with log.open("a", encoding="utf-8") as file:
-                file.writelines(f"{line}\n" for line in self._lines())
+            number = max(1, round(self._rate * _TICK * self._chance.uniform(0.5, 1.5)))
+            self._append([self._line(parses=self.written % _POISON != 136) for _ in range(number)])
             if self.written >= (self._rotations + 1) * self._rotate_after:
                 self._rotations += 1
-                log.rename(self.directory / f"access.log.{self._rotations}")
+                self._log.rename(self.directory / f"access.log.{self._rotations}")
 
-    def _lines(self) -> list[str]:
-        now = datetime.now(UTC)
-        lines = []
-        for _ in range(max(1, round(self._rate * _TICK * self._chance.uniform(0.5, 1.5)))):
-            self.written += 1
-            if self.written % _POISON == 137:
-                self.poison += 1
-                lines.append(poison_line(self.name, self.written))
-            else:
-                lines.append(access_line(self._chance, self.name, self.written, now))
-        return lines
+    @property
+    def _log(self) -> Path:
+        return self.directory / "access.log"
+
+    def _append(self, lines: Sequence[str]) -> None:
+        with self._log.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def _line(self, *, parses: bool) -> str:
+        self.written += 1
+        if parses:
+            return access_line(self._chance, self.name, self.written, datetime.now(UTC))
+        self.poison += 1
+        return poison_line(self.name, self.written)

@@ -26,6 +26,8 @@ __all__ = ["DEAD_LETTERS", "Pipeline", "Sample"]
 #: The stream of dead letters.
 DEAD_LETTERS: Final = "DEAD"
 _LOGS: Final = "LOGS"
+#: Seconds between two samples.
+_LOOK: Final = 0.2
 
 _CONFIG: Final = """\
 name = "demo"
@@ -49,6 +51,9 @@ subject = "dead.lines"
 [spark]
 master = "local[2]"
 log = "spark.log"
+
+[spark.conf] # Start soon: Java compiles less.
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
 
 
@@ -102,6 +107,8 @@ class Pipeline:
         self._formats = {"format": format, "table_format": table_format}
         self._began = time.monotonic()
         self._stack = ExitStack()
+        self.job: Command | None = None
+        self.agents: list[Command] = []
         # Lines that killed agents had shipped.
         self._shipped = 0
         self._agent_count = 0
@@ -115,22 +122,56 @@ class Pipeline:
             self._letters = js.create_stream(StreamConfig(name=DEAD_LETTERS, subjects=["dead.>"]))
             self.config.write_text(_CONFIG.format(url=self.server.url, **self._formats))
             self._began = time.monotonic()
-            # Spark starts slowly; its first batch is what the hosts write meanwhile.
-            self.job = self._start_job()
-            self.agents = [self._start_agent(source) for source in self.sources]
-            for source in self.sources:
-                stack.callback(source.stop)
-                source.start()
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def start_console(self, *, timeout: float) -> str:
+        """Start the console, and return its URL. Raises `Error` if it does not start."""
+        url = self.server.url
+        console = Command("console", "--port", "0", "--server", url, log=self.place / "console.log")
+        return self._kept(console).wait_for("http", timeout)
+
+    def start(
+        self, note: Callable[[str], object], show: Callable[[Sample], object], *, timeout: float
+    ) -> None:
+        """Start agents, Spark and hosts. Raises `Error` if a step takes more than `timeout` seconds.
+
+        Spark starts slowly, and its first batches are slow. Simulated hosts do not write before it works.
+        """
+        for source in self.sources:
+            self._stack.callback(source.stop)
+        self.agents = [self._start_agent(source) for source in self.sources]
+        if not all(source.patient for source in self.sources):
+            note("the agents ship, Spark starts")
+            self.job = self._start_job()
+        else:
+            note("each host writes a line, waiting for the agents to ship it")
+            self._write_one(parses=True)
+            self._until(lambda sample: sample.stored >= sample.written, show, timeout)
+            note("Spark starts, waiting for it to process these lines")
+            began = self.elapsed
+            self.job = self._start_job()
+            self._until(lambda sample: sample.done, show, timeout)
+            took = f"Spark processed the first lines after {self.elapsed - began:.1f} s"
+            note(f"{took}, waiting for its first dead letters")
+            self._write_one(parses=False)
+            self._until(lambda sample: sample.done, show, timeout)
+            note("Spark is warm, the hosts write")
+        for source in self.sources:
+            source.start()
+
+    def _write_one(self, *, parses: bool) -> None:
+        for source in self.sources:
+            source.write_one(parses=parses)
+
     # --- faults
 
     def kill_job(self) -> None:
-        self.job.kill()
+        if self.job is not None:
+            self.job.kill()
         self.killed.append(self.elapsed)
         self.job = self._start_job()
 
@@ -158,9 +199,9 @@ class Pipeline:
     def sample(self) -> Sample:
         """Take a sample. Raises `Error` if the job or an agent has failed."""
         for name, command in (("the Spark job", self.job), *(("an agent", each) for each in self.agents)):
-            if command.failed:
+            if command is not None and command.failed:
                 raise Error(f"{name} ended: {command.last_message}")
-        record = self.job.last
+        record = None if self.job is None else self.job.last
         sample = Sample(
             seconds=self.elapsed,
             written=sum(source.written for source in self.sources),
@@ -176,27 +217,36 @@ class Pipeline:
         """Stop the hosts; when all is processed, stop the rest. Raises `Error` after `timeout` seconds."""
         for source in self.sources:
             source.stop()
+        self._until(lambda sample: sample.done, show, timeout)
+        for command in (*self.agents, self.job):
+            if command is not None:
+                command.stop()
+        shipped = self._shipped + sum(map(_lines, self.agents))  # Final: the agents have ended.
+        self.samples.append(dataclasses.replace(self.last, shipped=shipped))
+        show(self.last)
+
+    def _until(
+        self, condition: Callable[[Sample], bool], show: Callable[[Sample], object], timeout: float
+    ) -> None:
+        """Take and show samples until one fulfills a condition."""
         deadline = time.monotonic() + timeout
-        while not (sample := self.sample()).done:
+        while not condition(sample := self.sample()):
             show(sample)
             if time.monotonic() > deadline:
                 raise Error(
-                    f"only {sample.processed} of {sample.written} lines were processed in {timeout:g} s"
+                    f"of {sample.written} lines, {sample.stored} were stored and {sample.processed} "
+                    f"processed in {timeout:g} s"
                 )
-            time.sleep(0.2)
-        for command in (*self.agents, self.job):
-            command.stop()
-        shipped = self._shipped + sum(map(_lines, self.agents))  # Final: the agents have ended.
-        self.samples.append(dataclasses.replace(sample, shipped=shipped))
-        show(self.last)
+            time.sleep(_LOOK)
+        show(sample)
 
     def _start_job(self) -> Command:
-        return self._kept(Command("pipeline", "run", str(self.config), log=self.place / "job.log"))
+        return self._kept(Command("pipeline", "run", str(self.config), "--json", log=self.place / "job.log"))
 
     def _start_agent(self, source: LogSource) -> Command:
         self._agent_count += 1
         command = Command(
-            *("ship", "--host", source.name, "--server", self.server.url, "--metrics", "500ms"),
+            *("ship", "--host", source.name, "--server", self.server.url, "--metrics", "500ms", "--json"),
             *("--positions", str(self.place / f"positions-{source.name}.json")),
             *source.ship,
             log=self.place / f"agent-{source.name}-{self._agent_count}.log",
