@@ -91,3 +91,12 @@ def test_a_job_says_that_java_is_missing_and_how_to_get_it(tmp_path: Path) -> No
     assert ended.stderr.startswith(
         f"jetspark: JAVA_HOME is {tmp_path}, without bin/java. Install Java 17 or later"
     )
+
+
+@pytest.mark.parametrize("module", ["nicegui", "prometheus_client"])
+def test_the_console_names_its_extra(tmp_path: Path, module: str) -> None:
+    ended = run(without(tmp_path / "site", module), "-m", "jetspark", "console")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"jetspark: the console needs {module}. Install it with `pip install 'jetspark[console]'`\n"
+    )

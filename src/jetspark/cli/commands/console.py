@@ -95,7 +95,10 @@ async def console(
         from jetspark.console.app import Console  # noqa: PLC0415 - loads NiceGUI
 
         async with Console(js, options, report=report) as running:
-            run.out.result({"url": running.url, "write": write}, running.url)
+            if run.out.json:
+                run.out.record({"url": running.url, "write": write})
+            else:
+                run.out.text(running.url)
             if not options.is_local and not options.tls:
                 run.out.warn(
                     "without TLS, everyone on the way can read the token and the messages: give --tls-cert "
