@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("otel",),
     ("jetspark",),
     ("reports",),
+    ("metrics",),
     ("spark",),
     ("logs", "pyspark_jetstream"),
     ("console",),
@@ -62,10 +63,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("context",),
     ),
     "jetspark.spark": (
-        ("log", "options"),
+        ("log", "options", "query_lag"),
         ("connections", "schema"),
         ("reports",),
-        ("read", "table", "write"),
+        ("listener", "read", "table", "write"),
         ("dead_letters", "poison", "queue"),
         ("source",),
     ),
@@ -105,7 +106,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.cli": (
         ("args", "ui"),
         ("settings",),
-        ("command", "complete", "tracing"),
+        ("command", "complete", "long_running", "tracing"),
         ("commands",),
         ("main",),
     ),
@@ -150,6 +151,7 @@ PURE = (
     "jetspark.spark.queue.offsets",
     "jetspark.spark.queue.sequences",
     "jetspark.spark.read.offsets",
+    "jetspark.spark.query_lag",
     "jetspark.spark.options",
     "jetspark.spark.read.planning",
 )

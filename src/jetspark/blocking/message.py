@@ -84,9 +84,12 @@ class JetStreamMsg(Msg, gc=False, eq=False):
 
     def _send(self, kind: bytes) -> None:
         self._bridge.write(aio.ack_frames([self._frame], kind))
+        self._bridge.writer.others += 1
 
     def _ack_all(self, messages: Sequence[JetStreamMsg]) -> None:
         self._bridge.write(aio.ack_frames([message._frame for message in messages]))
+        self._bridge.writer.others += 1
+        self._bridge.connection.session.tally.acks += len(messages)
         for message in messages:
             message._settled = True
 

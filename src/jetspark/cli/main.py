@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
@@ -18,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from jetspark._version import __version__
 from jetspark.cli.args.table import as_parameters, take_options
 from jetspark.cli.settings import COMMON, Settings
+from jetspark.cli.ui import log
 from jetspark.cli.ui.failure import Exit, Failure, describe
 from jetspark.cli.ui.streams import STDOUT, forget_stdout, prepare_streams
 
@@ -122,6 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process, and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     prepare_streams()
+    log.reset()
+    if "--log-format=json" in given or ("--log-format", "json") in pairwise(given):
+        log.use_json("jetspark")  # Also for wrong options; the command adds its name.
     try:
         code = _root().main(args=given, prog_name="jetspark", standalone_mode=False)
         sys.stdout.flush()
@@ -158,5 +163,5 @@ def _end(line: str, code: int) -> int:
         sys.stdout.flush()
     except OSError:
         forget_stdout()  # The error still goes to stderr.
-    sys.stderr.write(f"jetspark: {line}\n")
+    log.write("error", line, code=code)
     return code

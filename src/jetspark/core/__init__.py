@@ -10,7 +10,7 @@ In reading order:
 - `contexts`, `environment`, `paths`: options of `connect` from the `nats` CLI's contexts and variables.
 - `servers`, `server_info`, `options`: the known servers, the INFO of a server, the options of `connect`.
 - `session`: dispatches frames to receivers. It outlives the transports.
-- `receiver`: the interface of everything that receives messages.
+- `receiver`: the interface of everything that receives messages. `tally`: counts for metrics.
 - `outbox`: the frames that wait to be written, with back-pressure.
 - `transport`: one TCP or TLS connection, around the parser; `websocket`: the same through WebSocket.
 - `proxy`: asks a proxy for the way to a server.

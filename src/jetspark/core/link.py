@@ -190,6 +190,7 @@ class Link:
         """Report an error that no call can raise: log it, and call the listeners of `event`."""
         if isinstance(error, errors.Error):
             self.error = error
+        self.session.tally.errors += event is Event.ERROR
         logger.warning("%s", error, exc_info=None if isinstance(error, errors.Error) else error)
         self.events.emit(event, error)
 

@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from jetspark.core.outbox import Outbox
 from jetspark.core.receiver import Receiver
+from jetspark.core.tally import Tally
 from jetspark.core.transport import Transport
 from jetspark.errors import ConnectionLost, Error, StaleConnection, Timeout
 from jetspark.wire import (
@@ -66,6 +67,7 @@ class Session:
         self._bytes_received = 0
         self._bytes_sent = 0
         self.messages_received = 0
+        self.tally = Tally()
         self.outbox = outbox
         #: The transport in use, if any.
         self.transport: Transport | None = None

@@ -253,7 +253,9 @@ class Subscription(Receiver):
                 break
             size += frame.size
             fitting.append(frame)
-        self._dropped += len(frames) - len(fitting)
+        dropped = len(frames) - len(fitting)
+        self._dropped += dropped
+        self._connection.session.tally.dropped += dropped
         if not self._slow:
             self._slow = True
             self._connection.report(

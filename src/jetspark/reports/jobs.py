@@ -108,6 +108,11 @@ class JobStatus:
                 lag=batch.lag,
             )
 
+    def measure(self, lag: int) -> None:
+        """Set how many messages wait."""
+        with self._lock:
+            self._report = msgspec.structs.replace(self._report, lag=lag)
+
     def count(self, *, bad_lines: int) -> None:
         """Count lines that another query of the job found."""
         with self._lock:

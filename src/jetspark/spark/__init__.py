@@ -15,6 +15,8 @@ In reading order:
 | `queue/`      | `spark.readStream` with the option `consumer`: Spark as a worker                 |
 | `dead_letters` | the option `deadLetters`: what a consumer gave up, as a table                    |
 | `write/`      | `df.write` and `df.writeStream`                                                  |
+| `query_lag`   | `lag`: how far a query is behind, by its progress; pure                           |
+| `listener`    | `ProgressListener`: reports queries to the control stream and to metrics          |
 | `poison`      | `split_poison`: rows that do not parse, as dead letters                           |
 
 Spark runs each part in another Python process, and objects reach the next one only by pickle:
@@ -36,15 +38,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from jetspark.spark.listener import ProgressListener
     from jetspark.spark.poison import split_poison
+    from jetspark.spark.query_lag import Lag, lag
     from jetspark.spark.queue.settle import nak_rows, term_rows
     from jetspark.spark.source import JetStreamDataSource
 
-__all__ = ["JetStreamDataSource", "nak_rows", "split_poison", "term_rows"]
+__all__ = [
+    "JetStreamDataSource",
+    "Lag",
+    "ProgressListener",
+    "lag",
+    "nak_rows",
+    "split_poison",
+    "term_rows",
+]
 
 #: Imported when they are used: every Python process of Spark imports this package.
 _LATER: Final = {
     "JetStreamDataSource": "jetspark.spark.source",
+    "Lag": "jetspark.spark.query_lag",
+    "ProgressListener": "jetspark.spark.listener",
+    "lag": "jetspark.spark.query_lag",
     "nak_rows": "jetspark.spark.queue.settle",
     "split_poison": "jetspark.spark.poison",
     "term_rows": "jetspark.spark.queue.settle",

@@ -20,9 +20,9 @@ __all__ = [
     "acks",
     "arrow_columns",
     "by_subscription",
-    "delivered_by",
     "header_column",
     "pub_acks",
+    "redeliveries",
     "replies_start_with",
     "total_size",
 ]
@@ -74,19 +74,25 @@ def replies_start_with(frames: list[MsgFrame], prefix: bytes) -> bool:
     return all(frame.reply.startswith(prefix) for frame in frames)
 
 
-def delivered_by(frames: list[MsgFrame], names: bytes) -> bool:
-    """Whether all of them can be acknowledged: by their replies, a consumer delivered them.
+def redeliveries(frames: list[MsgFrame], names: bytes) -> int:
+    """How many of them were delivered before; -1 unless all of them can be acknowledged.
 
-    `names` are those of its stream and of itself, as `ORDERS.worker`; empty for any consumer. No status is
-    delivered so: it has no reply.
+    By their replies, a consumer delivered them. `names` are those of its stream and of itself, as
+    `ORDERS.worker`; empty for any consumer. No status is delivered so: it has no reply.
     """
     find = _ack_subject(names).fullmatch
+    again = 0
     for frame in frames:
         match = find(frame.reply)
+        if match is None:
+            return -1
+        numbers = match[match.lastindex or 0]
         # Five numbers of 64 bits, with a dot before each, are not longer.
-        if match is None or len(match[match.lastindex or 0]) > 105:
-            return False
-    return True
+        if len(numbers) > 105:
+            return -1
+        if not numbers.startswith(b".1."):
+            again += 1
+    return again
 
 
 def acks(frames: list[MsgFrame], kind: bytes) -> bytes:

@@ -35,12 +35,12 @@ __all__ = [
     "acks",
     "arrow_columns",
     "by_subscription",
-    "delivered_by",
     "header_column",
     "hpub",
     "hpub_numbered",
     "pub",
     "pub_acks",
+    "redeliveries",
     "replies_start_with",
     "total_size",
 ]
@@ -521,6 +521,7 @@ cdef class FrameQueue:
     cdef public Py_ssize_t size
     cdef public Py_ssize_t room
     cdef public Py_ssize_t published
+    cdef public Py_ssize_t acked
     cdef dict _subjects
 
     def __init__(self):
@@ -560,6 +561,7 @@ cdef class FrameQueue:
         _put(to, " 4\r\n+ACK\r\n", 10)
         self.frames.append(written)
         self.size = size
+        self.acked += 1
         return size
 
 
@@ -662,34 +664,42 @@ cdef inline const char* _after_numbers(const char* at, const char* end) noexcept
     return at if _are_numbers(<const unsigned char*>start, at - start) else NULL
 
 
-cdef inline bint _is_ack_subject(MsgFrame frame, const char* names, Py_ssize_t size) noexcept:
-    """Whether its reply is an acknowledgement subject of this consumer: 9 tokens, or at least 11."""
+cdef inline const char* _ack_numbers(MsgFrame frame, const char* names, Py_ssize_t size) noexcept:
+    """The numbers in its reply, if that is an acknowledgement subject of this consumer, else NULL.
+
+    It has 9 tokens, or at least 11.
+    """
     cdef const char* at = frame.at(frame.reply_at)
     cdef const char* end = at + frame.reply_size
+    cdef const char* numbers
     cdef const char* after
     if not _is_for_ack(frame):
-        return False
+        return NULL
     at += 8
-    after = _after_names(at, end, names, size)
-    if after != NULL and _are_numbers(<const unsigned char*>after, end - after):
-        return True
+    numbers = _after_names(at, end, names, size)
+    if numbers != NULL and _are_numbers(<const unsigned char*>numbers, end - numbers):
+        return numbers
     at = _after_names(at, end, NULL, 0)
     if at == NULL:
-        return False
-    after = _after_names(at + 1, end, names, size)
-    if after != NULL:
-        after = _after_numbers(after, end)
-    return after != NULL and (after == end or after[0] == c".")
+        return NULL
+    numbers = _after_names(at + 1, end, names, size)
+    if numbers == NULL:
+        return NULL
+    after = _after_numbers(numbers, end)
+    return numbers if after != NULL and (after == end or after[0] == c".") else NULL
 
 
-def delivered_by(list frames not None, bytes names not None):
-    """Whether all of them can be acknowledged: by their replies, a consumer delivered them."""
-    cdef Py_ssize_t at, size = PyBytes_GET_SIZE(names)
+def redeliveries(list frames not None, bytes names not None):
+    """How many of them were delivered before; -1 unless all of them can be acknowledged."""
+    cdef Py_ssize_t at, again = 0, size = PyBytes_GET_SIZE(names)
     cdef const char* text = PyBytes_AS_STRING(names)
+    cdef const char* numbers
     for at in range(PyList_GET_SIZE(frames)):
-        if not _is_ack_subject(<MsgFrame?>PyList_GET_ITEM(frames, at), text, size):
-            return False
-    return True
+        numbers = _ack_numbers(<MsgFrame?>PyList_GET_ITEM(frames, at), text, size)
+        if numbers == NULL:
+            return -1
+        again += not (numbers[1] == c"1" and numbers[2] == c".")
+    return again
 
 
 def acks(list frames not None, bytes kind not None):

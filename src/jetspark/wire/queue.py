@@ -17,15 +17,16 @@ MAX_SUBJECTS: Final = 1024
 class FrameQueue:
     """Frames in order, and their size in bytes."""
 
-    __slots__ = ("frames", "published", "room", "size")
+    __slots__ = ("acked", "frames", "published", "room", "size")
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.size = 0
         #: `publish` queues a message as long as fewer bytes than these wait then.
         self.room = 0
-        #: How many messages `publish` has queued.
+        #: How many messages `publish` has queued, and how many acknowledgements `ack` has.
         self.published = 0
+        self.acked = 0
 
     def publish(self, subject: object, data: object, max_payload: int) -> int:
         """Queue a PUB and return the size; 0 if it is not queued. Raises `UsageError` for an invalid subject.
@@ -57,4 +58,5 @@ class FrameQueue:
             return 0
         self.frames.append(written)
         self.size = size
+        self.acked += 1
         return size

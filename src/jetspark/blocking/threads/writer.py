@@ -38,6 +38,10 @@ class Writer:
         self._closed = False
         #: Number of messages published through this writer.
         self.published = 0
+        #: Frames that went to the outbox, and those of them that neither `published` nor acknowledges one
+        #: message: counting acknowledgements themselves would cost each of them.
+        self.moved = 0
+        self.others = 0
 
     # --- in any thread
 
@@ -112,6 +116,7 @@ class Writer:
         self._scheduled = False
         frames = self._frames[:]
         del self._frames[: len(frames)]
+        self.moved += len(frames)
         with self._lock:
             self._size = 0
             self._room.notify_all()

@@ -79,7 +79,7 @@ def one_of(*accepted: str, synonyms: dict[str, str] | None = None) -> Callable[[
 
 
 def choice_option(
-    *flags: str, help: str, choices: Iterable[str], synonyms: dict[str, str] | None = None
+    *flags: str, help: str, choices: Iterable[str], synonyms: dict[str, str] | None = None, **more: Any
 ) -> Any:
     """An option that accepts one of several words."""
     accepted = list(choices)
@@ -92,6 +92,7 @@ def choice_option(
         metavar=metavar,
         parser=one_of(*accepted, synonyms=synonyms),
         autocompletion=lambda incomplete: [each for each in accepted if each.startswith(incomplete)],
+        **more,
     )
 
 

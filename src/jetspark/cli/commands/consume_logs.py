@@ -18,6 +18,7 @@ from jetspark.cli.args.parameters import (
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.complete import StreamName
+from jetspark.cli.long_running import LogFormat, LoopSource, MetricsAddress, MetricsPort, serve_metrics
 from jetspark.cli.tracing import traced
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
@@ -26,7 +27,7 @@ from jetspark.errors import ConsumerNotFound
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
-from jetspark.logs.files.consumer import ConsumeOptions, LogConsumer, LogStatus
+from jetspark.logs.files.consumer import ConsumeOptions, LogConsumer, LogStatus, log_writer_samples
 from jetspark.logs.files.files import LogFiles
 
 app = single()
@@ -89,6 +90,9 @@ async def consume_logs(
     once: Annotated[bool, typer.Option("--once", help="Write the stored messages, then stop.")] = False,
     metrics: Metrics = None,
     otel: OpenTelemetry = False,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Write the log lines of each host to its own file, and acknowledge them once they are on disk.
 
@@ -118,12 +122,14 @@ async def consume_logs(
         files = LogFiles(directory, rotate_size=rotate_size, keep=keep)
         with traced(js.connection, "jetspark-consume-logs", on=otel) as tracing:
             writer = LogConsumer(js, found, files, options, run.out.warn, tracing=tracing)
-            await run_until_stopped(
-                writer.run(),
-                writer.stop,
-                report=lambda seconds: _show(run, writer.status, seconds),
-                interval=metrics,
-            )
+            source = LoopSource(lambda: log_writer_samples(stream, consumer, writer.status))
+            with serve_metrics(run.out, metrics_port, metrics_address, source, js.connection):
+                await run_until_stopped(
+                    writer.run(),
+                    writer.stop,
+                    report=lambda seconds: _show(run, writer.status, seconds),
+                    interval=metrics,
+                )
 
 
 async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_interval: float) -> Consumer:

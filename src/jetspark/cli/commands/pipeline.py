@@ -17,6 +17,7 @@ import typer
 from jetspark.cli.args.parameters import duration_option
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, group
+from jetspark.cli.long_running import LogFormat, MetricsAddress, MetricsPort, serve_metrics
 from jetspark.cli.ui.failure import Failure, require
 from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import stopped_by_signals
@@ -99,6 +100,9 @@ def run_pipeline(
     file: PipelineFile,
     *,
     once: Annotated[bool, typer.Option("--once", help="Process the stored messages, then stop.")] = False,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Run the job until Ctrl-C or SIGTERM. It finishes its batch first; a second signal stops it at once.
 
@@ -114,9 +118,10 @@ def run_pipeline(
 
     outputs = check_server(config, where)
     log = _log(config)
-    run.out.note(f"Starting Spark ({config.spark.master}), which logs to {log}")
     live = _LiveLine(run.out)
-    with JobReports(config) as reports:
+    reports = JobReports(config)
+    with serve_metrics(run.out, metrics_port, metrics_address, reports), reports:
+        run.out.note(f"Starting Spark ({config.spark.master}), which logs to {log}")
         spark = start_session(config, log)
 
         def report(progress: BatchProgress) -> None:

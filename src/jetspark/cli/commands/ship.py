@@ -19,6 +19,7 @@ from jetspark.cli.args.parameters import (
 )
 from jetspark.cli.args.units import show_bytes, show_count, show_rate
 from jetspark.cli.command import Run, command, single
+from jetspark.cli.long_running import LogFormat, LoopSource, MetricsAddress, MetricsPort, serve_metrics
 from jetspark.cli.tracing import traced
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.signals import run_until_stopped
@@ -30,6 +31,7 @@ from jetspark.logs.agent.config_file import read_ship_file
 from jetspark.logs.agent.containers import CONTAINERS
 from jetspark.logs.agent.multiline import PRESETS, Multiline
 from jetspark.logs.agent.options import ShipOptions
+from jetspark.logs.agent.report import agent_name, agent_samples
 from jetspark.logs.compression import ENCODINGS
 
 app = single()
@@ -137,6 +139,9 @@ async def ship(
         ),
     ] = None,
     metrics: Metrics = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = None,
+    log_format: LogFormat = None,
     control: Annotated[
         bool, typer.Option("--control/--no-control", help="Obey `jetspark pause`, and report status.")
     ] = True,
@@ -187,12 +192,14 @@ async def ship(
             await _create(js, create, options)
         with traced(js.connection, "jetspark-ship", on=otel) as tracing:
             agent = Agent(js, options, run.out.warn, tracing=tracing)
-            await run_until_stopped(
-                agent.run(),
-                agent.stop,
-                report=lambda seconds: _show(run, agent.status(), seconds),
-                interval=metrics,
-            )
+            source = LoopSource(lambda: agent_samples(agent_name(options), agent.status()))
+            with serve_metrics(run.out, metrics_port, metrics_address, source, js.connection):
+                await run_until_stopped(
+                    agent.run(),
+                    agent.stop,
+                    report=lambda seconds: _show(run, agent.status(), seconds),
+                    interval=metrics,
+                )
 
 
 async def _create(js: JetStream, name: str, options: ShipOptions) -> None:

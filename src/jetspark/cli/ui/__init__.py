@@ -1,6 +1,7 @@
 """What a command prints, and how it ends.
 
 escape.py    makes names and data from the network safe for a terminal
+log.py       lines on stderr, as text or as JSON
 streams.py   standard output and error, whatever the shell made of them
 failure.py   `Failure`, the exit codes, and the one-line text of every error
 table.py     the widths of columns that fit a terminal

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import typer
 
+from jetspark.cli.ui import log
 from jetspark.cli.ui.escape import escape_json, escape_line, escape_payload
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.streams import is_pipe
@@ -59,12 +60,12 @@ class Output:
     @property
     def interactive(self) -> bool:
         """Whether the user can be asked."""
-        return sys.stdin.isatty() and sys.stderr.isatty()
+        return sys.stdin.isatty() and sys.stderr.isatty() and not log.is_json()
 
     @property
     def animated(self) -> bool:
         """Whether progress is shown: on a terminal, unless a program that reads the output shows it there."""
-        return sys.stderr.isatty() and not is_pipe(sys.stdout)
+        return sys.stderr.isatty() and not is_pipe(sys.stdout) and not log.is_json()
 
     # --- results
 
@@ -139,13 +140,22 @@ class Output:
     # --- notes
 
     def note(self, text: str) -> None:
-        """Print a note, on a terminal only."""
-        if sys.stderr.isatty():
+        """Print a note: on a terminal, or as JSON."""
+        if log.is_json():
+            log.write("info", text)
+        elif sys.stderr.isatty():
             _console("stderr").print(escape_line(text), style="dim")
 
     def warn(self, text: str) -> None:
         """Print a warning."""
-        sys.stderr.write(f"jetspark: {escape_line(text)}\n")
+        log.write("warning", text)
+
+    def inform(self, text: str, **fields: str) -> None:
+        """Print what an operator wants to know, and the fields after it."""
+        if log.is_json():
+            log.write("info", text, **fields)
+        else:
+            log.write("info", " ".join([text, *fields.values()]))
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[ProgressBar]:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from jetspark import wire
+from jetspark.cli.ui import log
 from jetspark.cli.ui.escape import escape_line
 from jetspark.core.transport import Transport
 from jetspark.errors import RemoteProtocolError
@@ -40,7 +41,8 @@ class _Tracer:
 
     def __call__(self, sent: bool, data: bytes) -> None:
         try:
-            frames = (self._sent if sent else self._received).feed(data)
+            # What is sent may be of a class of its own, which the compiled parser refuses.
+            frames = (self._sent if sent else self._received).feed(bytes(data))
         except RemoteProtocolError as error:
             _write("!!!", str(error))
             return
@@ -49,7 +51,10 @@ class _Tracer:
 
 
 def _write(direction: str, line: str) -> None:
-    sys.stderr.write(f"{direction} {escape_line(line)}\n")
+    if log.is_json():
+        log.write("debug", f"{direction} {line}")
+    else:
+        sys.stderr.write(f"{direction} {escape_line(line)}\n")
 
 
 def _describe(frame: wire.AnyFrame) -> str:

@@ -100,6 +100,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
                 hint="The message may be delivered again",
             ) from None
         self._settled = True
+        self._connection.session.tally.acks += 1
 
     async def ack_next(self, expires: float = 5.0) -> JetStreamMsg | None:
         """Acknowledge and pull the next message in one packet; None when none comes within `expires` seconds.
@@ -110,6 +111,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
             return None
         fetching = fetch_next(self._connection, self._reply_to_ack(), expires)
         self._settled = True
+        self._connection.session.tally.acks += 1
         return await fetching
 
     def respond(self, data: bytes = b"", *, headers: HeadersLike | None = None) -> Awaitable[None]:
@@ -125,6 +127,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
             return self._connection.session.outbox.done
         written = self._send(kind)
         self._settled = True
+        self._connection.session.tally.acks += kind is ACK
         return written
 
     def _send(self, kind: bytes) -> Awaitable[None]:
@@ -133,6 +136,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
     def _ack_all(self, messages: Sequence[JetStreamMsg]) -> Awaitable[None]:
         """Acknowledge messages of the connection, this one among them, with one write."""
         written = self._connection.write(ack_frames([message._frame for message in messages]))
+        self._connection.session.tally.acks += len(messages)
         for message in messages:
             message._settled = True
         return written

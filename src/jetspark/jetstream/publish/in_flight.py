@@ -177,6 +177,10 @@ class InFlight(Receiver):
         for message in self.window.clear():
             text = f"the publisher was closed before the message on {message.subject!r} was acknowledged"
             self._fail(message, error or errors.ConnectionClosed(text))
+        tally = self._session.tally
+        tally.published += self.published
+        tally.publish_acks += self.acked
+        tally.publish_failures += self.failed
         self._changed.wake()
 
     # --- for the session

@@ -94,7 +94,15 @@ async def publish(
     def may_repeat(error: Error) -> bool:
         return is_temporary_refusal(error) or (has_id and isinstance(error, Timeout | ConnectionLost))
 
-    return await repeat_for(api, subject, attempt, may_repeat, seconds=retry_for, timeout=seconds)
+    tally = api.connection.session.tally
+    tally.published += 1
+    try:
+        ack = await repeat_for(api, subject, attempt, may_repeat, seconds=retry_for, timeout=seconds)
+    except BaseException:
+        tally.publish_failures += 1
+        raise
+    tally.publish_acks += 1
+    return ack
 
 
 async def _stored_before(

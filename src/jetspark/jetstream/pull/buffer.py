@@ -24,7 +24,7 @@ from jetspark.jetstream.pull.back_off import BackOff
 from jetspark.jetstream.pull.options import PullOptions
 from jetspark.jetstream.pull.pin import Pin
 from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, sort_frames
-from jetspark.wire import MsgFrame, delivered_by, total_size
+from jetspark.wire import MsgFrame, redeliveries, total_size
 
 __all__ = ["BufferState", "OnError", "PullBuffer"]
 
@@ -74,7 +74,9 @@ class PullBuffer(PullReceiver):
         self._connection = connection
         self._settled = target.settled
         self._message = connection.class_of(JetStreamMsg)
-        self._names = target.names
+        #: Stream and consumer in the replies of its messages.
+        self.names = target.names
+        self._counts = connection.session.tally.consumer(target.names)
         #: Messages that arrived and were not taken.
         self.frames: deque[MsgFrame] = deque()
         # The amount that was taken and still counts as buffered: counting it in steps is cheaper.
@@ -275,9 +277,12 @@ class PullBuffer(PullReceiver):
         """Buffer messages, wake the readers once, act on statuses."""
         self._last_seen = self._heartbeat.heard()
         statuses: list[tuple[MsgFrame, Status]] = []
-        if not delivered_by(frames, self._names):
-            frames, statuses = sort_frames(frames, self._names, self._foreign)
+        again = redeliveries(frames, self.names)
+        if again < 0:
+            frames, statuses = sort_frames(frames, self.names, self._foreign)
+            again = redeliveries(frames, self.names)
         if frames:
+            self._counts.add(len(frames), again)
             self._take_in(frames)
         # After the messages, which may belong to the requests that end here.
         for frame, status in statuses:

@@ -31,7 +31,7 @@ from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
 from jetspark.jetstream.pull.pin import Pin
-from jetspark.wire import MsgFrame, delivered_by, pub, total_size
+from jetspark.wire import MsgFrame, pub, redeliveries, total_size
 
 __all__ = [
     "LOST",
@@ -205,7 +205,7 @@ def sort_frames(
     messages: list[MsgFrame] = []
     statuses: list[tuple[MsgFrame, Status]] = []
     for frame in frames:
-        if delivered_by([frame], names):
+        if redeliveries([frame], names) >= 0:
             messages.append(frame)
         elif is_status(frame):
             with suppress(RemoteProtocolError):
@@ -379,8 +379,11 @@ class BatchReceiver(PullReceiver):
         """Gather messages; a status may end the request. The waiting task is woken only then."""
         self._last_seen = self._loop.time()
         statuses: list[tuple[MsgFrame, Status]] = []
-        if not delivered_by(frames, self.target.names):
+        again = redeliveries(frames, self.target.names)
+        if again < 0:
             frames, statuses = sort_frames(frames, self.target.names, self._foreign)
+            again = redeliveries(frames, self.target.names)
+        self._session.tally.consumer(self.target.names).add(len(frames), again)
         if len(frames) > self._room or self._room_bytes != math.inf:
             frames = self._fitting(frames)
         self._room -= len(frames)

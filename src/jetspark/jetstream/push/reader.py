@@ -26,7 +26,7 @@ from jetspark.jetstream.pull.iterate import Handler
 from jetspark.jetstream.push.flow_control import FlowControl
 from jetspark.jetstream.push.gaps import Gap, Gaps
 from jetspark.jetstream.push.options import PushOptions
-from jetspark.wire import MsgFrame, delivered_by, pub, total_size
+from jetspark.wire import MsgFrame, pub, redeliveries, total_size
 from jetspark.wire.headers import has_status
 from jetspark.wire.subjects import check_subject
 
@@ -63,8 +63,8 @@ class PushReader(Subscription):
         self.notify = Reporter(connection, options.on_error).notify
         self._loop = asyncio.get_running_loop()
         self._flow = FlowControl()
-        # Stream and consumer in the replies of its messages; empty while they are not known.
-        self._names = b""
+        #: Stream and consumer in the replies of its messages; empty while they are not known.
+        self.names = b""
         self._foreign = Foreign(self.notify)
         # Errors of the server, each with the number of messages before it.
         self._errors: deque[tuple[int, Error]] = deque()
@@ -203,13 +203,18 @@ class PushReader(Subscription):
         """Queue messages in order, and act on the statuses between them."""
         if self._heartbeat is not None:
             self._heartbeat.heard()
-        if delivered_by(frames, self._names):
+        counts = self._connection.session.tally.consumer(self.names)
+        again = redeliveries(frames, self.names)
+        if again >= 0:
+            counts.add(len(frames), again)
             self._accept(frames)
             return
         run: list[MsgFrame] = []
         foreign = 0
         for frame in frames:
-            if delivered_by([frame], self._names):
+            again = redeliveries([frame], self.names)
+            if again >= 0:
+                counts.add(1, again)
                 run.append(frame)
             elif _is_status(frame):
                 self._accept(run)

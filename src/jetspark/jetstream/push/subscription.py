@@ -178,7 +178,7 @@ class PushSubscription(PushReader):
     def bind(self, info: ConsumerInfo, *, created: bool) -> None:
         """The consumer exists. Subscribe again if it delivers to another subject."""
         self._name = info.name
-        self._names = self._api.names_in_replies(self._stream, info.name)
+        self.names = self._api.names_in_replies(self._stream, info.name)
         self._take_config(info.config)
         if not created:
             self._gaps = Gaps(None)

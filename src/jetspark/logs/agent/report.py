@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +15,10 @@ from jetspark.logs.control.watcher import SwitchWatcher
 from jetspark.logs.format.names import digest, header_text, subject_token
 from jetspark.reports.publisher import ReportPublisher
 
-__all__ = ["AgentStatus", "agent_name", "agent_reports"]
+if TYPE_CHECKING:
+    from jetspark.metrics import MetricSample
+
+__all__ = ["AgentStatus", "agent_name", "agent_reports", "agent_samples"]
 
 
 class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
@@ -39,6 +43,21 @@ def agent_name(options: ShipOptions) -> str:
     """Stable across restarts, so that an agent has one report and not one for each start."""
     own = str(options.positions.absolute()) if options.file_inputs else f"stdin {os.getpid()}"
     return f"{subject_token(options.host)}-{digest(own, 6)}"
+
+
+def agent_samples(name: str, status: AgentStatus) -> Iterator[MetricSample]:
+    """The metrics of an agent."""
+    from jetspark.metrics import MetricSample  # noqa: PLC0415 - few agents have them
+
+    labels = (name, header_text(status.host))
+    yield MetricSample("jetspark_agent_up", labels, status.state != "stopped")
+    yield MetricSample("jetspark_agent_paused", labels, status.state == "paused")
+    yield MetricSample("jetspark_agent_lines_total", labels, status.lines)
+    yield MetricSample("jetspark_agent_bytes_total", labels, status.bytes)
+    yield MetricSample("jetspark_agent_behind_bytes", labels, status.behind)
+    yield MetricSample("jetspark_agent_duplicate_lines_total", labels, status.duplicates)
+    yield MetricSample("jetspark_agent_in_flight_messages", labels, status.under_way)
+    yield MetricSample("jetspark_agent_files", labels, status.files)
 
 
 def agent_reports(

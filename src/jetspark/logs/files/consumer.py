@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +33,10 @@ from jetspark.logs.files.files import LogFiles
 from jetspark.logs.files.writer import LogWriter, Outcome
 
 if TYPE_CHECKING:
+    from jetspark.metrics import MetricSample
     from jetspark.otel.spans import Tracing
 
-__all__ = ["ConsumeOptions", "LogConsumer", "LogStatus"]
+__all__ = ["ConsumeOptions", "LogConsumer", "LogStatus", "log_writer_samples"]
 
 #: Bytes of messages to pull at a time, unless the largest message is larger.
 _PULL_BYTES: Final = 16 * 1024 * 1024
@@ -84,6 +85,20 @@ class LogStatus(msgspec.Struct, kw_only=True):
     #: Messages with a nak, and messages with a term.
     naked: int = 0
     terminated: int = 0
+
+
+def log_writer_samples(stream: str, consumer: str, status: LogStatus) -> Iterator[MetricSample]:
+    """The metrics of a log consumer."""
+    from jetspark.metrics import MetricSample  # noqa: PLC0415 - few have them
+
+    labels = (stream, consumer)
+    yield MetricSample("jetspark_log_writer_up", labels, status.state == "writing")
+    yield MetricSample("jetspark_log_writer_lines_total", labels, status.lines)
+    yield MetricSample("jetspark_log_writer_bytes_total", labels, status.bytes)
+    yield MetricSample("jetspark_log_writer_hosts", labels, status.hosts)
+    yield MetricSample("jetspark_log_writer_redeliveries_total", labels, status.redelivered)
+    yield MetricSample("jetspark_log_writer_naks_total", labels, status.naked)
+    yield MetricSample("jetspark_log_writer_terms_total", labels, status.terminated)
 
 
 class LogConsumer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.runner import BatchProgress
@@ -12,6 +13,9 @@ from jetspark.reports.jobs import JobBatch, JobStatus, job_name
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.reports import JobReporter
+
+if TYPE_CHECKING:
+    from jetspark.metrics import MetricSample
 
 __all__ = ["JobReports"]
 
@@ -26,9 +30,7 @@ class JobReports:
             source=options["stream"],
             sink=f"{config.sink.format} {config.sink.destination}".strip(),
         )
-        # The connection that the preflight has opened.
-        connection = process_connection(parse_options(options).connection, retry_for=PLANNING_TIMEOUT)
-        self._reporter = JobReporter(connection, self.status)
+        self._options = parse_options(options).connection
 
     def running(self) -> None:
         """Spark has started."""
@@ -50,7 +52,16 @@ class JobReports:
             )
         )
 
+    def samples(self) -> Iterator[MetricSample]:
+        """The metrics of the job: see `jetspark.metrics.register`."""
+        from jetspark.metrics import job_samples  # noqa: PLC0415 - few jobs have them
+
+        return job_samples(self.status.report())
+
     def __enter__(self) -> Self:
+        # The connection that the preflight has opened.
+        connection = process_connection(self._options, retry_for=PLANNING_TIMEOUT)
+        self._reporter = JobReporter(connection, self.status)
         return self
 
     def __exit__(

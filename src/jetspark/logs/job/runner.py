@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
-import json
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jetspark.logs.job.errors import SPARK_ERRORS, explained, spark_explained
 from jetspark.logs.job.job import STOPPED, Job
 from jetspark.logs.job.preflight import Outputs
+from jetspark.spark.query_lag import end_offsets, lag
 
 __all__ = ["BatchProgress", "Runner"]
 
@@ -116,6 +115,7 @@ class Runner:
             self._totals["lines"] += lines
         self._totals["rows"] += rows
         self._totals["dead_letters"] += letters
+        behind = lag(progress)
         self._report(
             BatchProgress(
                 query=kind,
@@ -125,8 +125,8 @@ class Runner:
                 dead_letters=letters,
                 seconds=seconds,
                 lines_per_second=round(lines / seconds, 1) if seconds else 0.0,
-                lag=_lag(progress["sources"]),
-                reached=_reached(progress["sources"]),
+                lag=None if behind is None else behind.messages,
+                reached=_reached(progress),
                 total_lines=self._totals["lines"],
                 total_rows=self._totals["rows"],
                 total_dead_letters=self._totals["dead_letters"],
@@ -134,32 +134,9 @@ class Runner:
         )
 
 
-def _lag(sources: Any) -> int | None:
-    """The number of sequences between the end of the batch and the ends of the streams."""
-    lag = 0
-    for source in sources:
-        try:
-            latest, end = (_streams(source[key]) for key in ("latestOffset", "endOffset"))
-        except (KeyError, TypeError, ValueError, SyntaxError):
-            return None
-        lag += sum(
-            max(stream["next_seq"] - end.get(name, {}).get("next_seq", stream["began"]), 0)
-            for name, stream in latest.items()
-        )
-    return lag
-
-
-def _reached(sources: Any) -> int:
-    ends = [_streams(source["endOffset"]) for source in sources]
-    return sum(stream["next_seq"] - stream["began"] for end in ends for stream in end.values())
-
-
-def _streams(offset: str) -> dict[str, dict[str, Any]]:
-    """The streams of an offset in Spark's progress: JSON, but before 4.2 written as Python writes a dict."""
-    try:
-        return dict(json.loads(offset)["streams"])
-    except ValueError:
-        return dict(ast.literal_eval(offset)["streams"])
+def _reached(progress: Any) -> int:
+    streams = [stream for offset in end_offsets(progress) for stream in offset["streams"].values()]
+    return sum(stream["next_seq"] - stream["began"] for stream in streams)
 
 
 def _failed(query: StreamingQuery) -> BaseException | None:
