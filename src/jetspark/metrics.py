@@ -342,7 +342,7 @@ def _collector(registry: CollectorRegistry | None) -> MetricsCollector:
         collector = _collectors.get(registry)
         if collector is None:
             collector = _collectors[registry] = MetricsCollector()
-            registry.register(collector)  # type: ignore[arg-type]
+            registry.register(collector)
         return collector
 
 

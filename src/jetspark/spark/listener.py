@@ -127,9 +127,11 @@ class ProgressListener(StreamingQueryListener):
             for key in ended[:-_ENDED]:
                 del self._queries[key]
         error = event.exception
-        state, text = ("stopped", "") if error is None else ("failed", _summary(error))
-        query.status.change(state, text)
-        self._submit(lambda: query.reporter and query.reporter.stop(state, text))
+        if error is None:
+            query.status.change("stopped")
+        else:
+            query.status.change("failed", _summary(error))
+        self._submit(lambda: self._stop(query))
 
     # --- internals
 
@@ -164,6 +166,10 @@ class ProgressListener(StreamingQueryListener):
         if unmeasured:
             with contextlib.suppress(Error):
                 query.status.measure(connection.run(_waiting(connection.js, unmeasured)))
+
+    def _stop(self, query: _Query) -> None:
+        if query.reporter is not None:
+            query.reporter.stop()
 
     def _connect(self) -> ProcessConnection | None:
         if time.monotonic() < self._tried + _RETRY:

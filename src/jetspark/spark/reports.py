@@ -17,7 +17,6 @@ class JobReporter:
     """Publishes what `status` says until `stop`."""
 
     def __init__(self, connection: ProcessConnection, status: JobStatus) -> None:
-        self.status = status
         self._connection = connection
         self._changed = Signal()
         self._publisher = ReportPublisher(
@@ -25,13 +24,11 @@ class JobReporter:
         )
         connection.post(self._publisher.start)
 
-    def change(self, state: str, error: str = "") -> None:
-        """Set the state, and report it soon."""
-        self.status.change(state, error)
+    def report_soon(self) -> None:
+        """Report now, without waiting for it."""
         self._connection.post(self._changed.wake)
 
-    def stop(self, state: str, error: str = "") -> None:
+    def stop(self) -> None:
         """Report the last state. Waits a few seconds for it at most."""
-        self.status.change(state, error)
         with suppress(Error):
             self._connection.run(self._publisher.stop())

@@ -18,6 +18,8 @@ from tests.cli.conftest import cli, no_settings, process, terminal
 from tests.cli.support import Cli, Process, Terminal
 from tests.logs.job.support import access_line
 from tests.spark.running import ADMISSION_CONTROL
+from tests.support.metrics_page import served_by
+from tests.support.scrape import scrape
 
 __all__ = ["cli", "no_settings", "process", "terminal"]
 
@@ -86,8 +88,17 @@ def test_a_job_tells_its_progress_as_json_and_reports_it(
     file = example("counts_per_minute")
 
     def run() -> Any:
-        ended = process("pipeline", "run", file, "--once", "--json", env={"NATS_URL": server.url}).end(SLOW)
-        assert (ended.code, ended.err) == (0, "")
+        options = ("--once", "--json", "--metrics-port", "0", "--log-format", "json")
+        job = process("pipeline", "run", file, *options, env={"NATS_URL": server.url})
+        assert job.popen.stderr is not None
+        serving = json.loads(job.popen.stderr.readline())
+        assert serving["logger"] == "jetspark.pipeline.run"
+        metrics = scrape(int(serving["url"].split(":")[2].partition("/")[0]))
+        assert set(metrics) <= served_by("pipeline run")
+        assert list(metrics["jetspark_job_up"].values()) == [1]
+        ended = job.end(SLOW)
+        assert ended.code == 0
+        assert [json.loads(line)["level"] for line in ended.err.splitlines()] == ["info"]
         return ended.records[-1]
 
     record = run()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from jetspark.errors import Error
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.runner import BatchProgress
 from jetspark.reports.jobs import JobBatch, JobStatus, job_name
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from jetspark.metrics import MetricSample
 
 __all__ = ["JobReports"]
+
+logger = logging.getLogger("jetspark")
 
 
 class JobReports:
@@ -31,10 +35,14 @@ class JobReports:
             sink=f"{config.sink.format} {config.sink.destination}".strip(),
         )
         self._options = parse_options(options).connection
+        # None while there are no reports.
+        self._reporter: JobReporter | None = None
 
     def running(self) -> None:
         """Spark has started."""
-        self._reporter.change("running")
+        self.status.change("running")
+        if self._reporter is not None:
+            self._reporter.report_soon()
 
     def add(self, progress: BatchProgress) -> None:
         """Count a finished batch."""
@@ -59,17 +67,22 @@ class JobReports:
         return job_samples(self.status.report())
 
     def __enter__(self) -> Self:
-        # The connection that the preflight has opened.
-        connection = process_connection(self._options, retry_for=PLANNING_TIMEOUT)
-        self._reporter = JobReporter(connection, self.status)
+        try:
+            # The connection that the preflight has opened.
+            connection = process_connection(self._options, retry_for=PLANNING_TIMEOUT)
+            self._reporter = JobReporter(connection, self.status)
+        except Error as error:
+            logger.debug("no reports of %s: %s", self.status.name, error)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None or not isinstance(error, Exception):
-            self._reporter.stop("stopped")
+            self.status.change("stopped")
         else:
             text = str(error.args[0]) if error.args else type(error).__name__
             hint = getattr(error, "hint", None)
-            self._reporter.stop("failed", f"{text}. {hint}" if hint else text)
+            self.status.change("failed", f"{text}. {hint}" if hint else text)
+        if self._reporter is not None:
+            self._reporter.stop()
