@@ -58,7 +58,7 @@ _CONSUMER: Final = ("stream", "consumer")
 _CLIENT: Final = ("connection", "stream", "consumer")
 _AGENT: Final = ("agent", "host")
 #: Not `job`: Prometheus gives every metric a label of that name.
-_JOB: Final = ("job_name",)
+_JOB: Final = ("job_name", "host")
 
 #: Every metric, by name.
 METRICS: Final = {
@@ -89,12 +89,19 @@ METRICS: Final = {
         ("jetspark_consumer_redeliveries_total", "counter", _CLIENT, "Messages delivered before"),
         ("jetspark_consumer_buffered_messages", "gauge", _CLIENT, "Messages that wait for the program"),
         ("jetspark_consumer_acks_total", "counter", _CONNECTION, "Messages acknowledged by this process"),
-        # Streams and consumers, as the server describes them
+        # The server, streams and consumers, as the console sees them
+        ("jetspark_server_up", "gauge", (), "1 while the console is connected to the server"),
+        ("jetspark_console_requests_total", "counter", (), "Requests of the console to the server"),
         ("jetspark_stream_messages", "gauge", _STREAM, "Messages in the stream"),
         ("jetspark_stream_bytes", "gauge", _STREAM, "Bytes of the stream"),
+        ("jetspark_stream_last_sequence_total", "counter", _STREAM, "Sequence of the last stored message"),
+        ("jetspark_stream_consumers", "gauge", _STREAM, "Consumers of the stream"),
         ("jetspark_consumer_pending_messages", "gauge", _CONSUMER, "Messages not delivered yet"),
         ("jetspark_consumer_ack_pending_messages", "gauge", _CONSUMER, "Messages not acknowledged yet"),
         ("jetspark_consumer_redelivered_messages", "gauge", _CONSUMER, "Messages delivered more than once"),
+        ("jetspark_consumer_delivered_messages_total", "counter", _CONSUMER, "Deliveries"),
+        ("jetspark_consumer_waiting_pulls", "gauge", _CONSUMER, "Pull requests that wait"),
+        ("jetspark_consumer_paused", "gauge", _CONSUMER, "1 while it is paused"),
         # Agents
         ("jetspark_agent_up", "gauge", _AGENT, "1 while it ships or is paused"),
         ("jetspark_agent_paused", "gauge", _AGENT, "1 while it is paused"),
@@ -266,7 +273,7 @@ def serve(
 
 def job_samples(report: JobReport, *, up: bool | None = None) -> Iterator[MetricSample]:
     """The samples of a job. `up`: whether it is heard of; by default what it says itself."""
-    labels = (report.name,)
+    labels = (report.name, report.host)
     running = report.state in ("starting", "running")
     yield MetricSample("jetspark_job_up", labels, running if up is None else running and up)
     yield MetricSample("jetspark_job_rows_total", labels, report.rows)

@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def _rows() -> list[Row]:
-    rows = re.findall(r"^\| `(jetspark_\w+)` \| (\w+) \| (.*?) \| (.*?) \| (.*?) \|$", PAGE.read_text(), re.M)
+    rows = re.findall(r"^\| `(jetspark_\w+)` \| (\w+) \|(.*?)\| (.*?) \| (.*?) \|$", PAGE.read_text(), re.M)
     return [
         Row(name, kind, tuple(re.findall("`(.+?)`", labels)), tuple(served.split(", ")), meaning)
         for name, kind, labels, served, meaning in rows
