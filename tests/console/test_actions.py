@@ -12,7 +12,7 @@ import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 from jetspark.console.actions import Action, Actions
 from jetspark.console.letters import Letter, LetterCount, count_letters, read_letters
-from jetspark.console.messages import PAGE, read_message, read_page, top_subjects
+from jetspark.console.messages import PAGE, parse_sequence, read_message, read_page, top_subjects
 from jetspark.errors import ConsumerNotFound, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.control import switch as control
@@ -164,6 +164,17 @@ async def test_messages_are_read_in_bounded_pages(js: JetStream) -> None:
     message = await read_message(js, "ORDERS", 3)
     assert message.body.text == '{\n  "id": 2\n}'
     assert [name for name, _ in message.headers] == ["Trace"]
+
+
+def test_a_sequence_is_parsed_as_people_write_it() -> None:
+    assert [parse_sequence(text) for text in ("1", " 1,000 ", "18_446_744_073_709_551_615")] == [
+        1,
+        1000,
+        2**64 - 1,
+    ]
+    for text in ("", "0", "-1", "x", "1.5", "²", "9" * 20, "1" * 10_000):
+        with pytest.raises(UsageError, match="not a sequence"):
+            parse_sequence(text)
 
 
 async def test_large_messages_make_a_page_short(js: JetStream) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,6 +16,8 @@ import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 from jetspark.console import collector as module
 from jetspark.console.collector import Collector
+from jetspark.console.letters import count_letters
+from jetspark.console.messages import read_message, read_page, top_subjects
 from jetspark.console.metrics import exposition
 from jetspark.console.problems import problems
 from jetspark.jetstream.context import JetStream
@@ -115,6 +119,8 @@ async def test_agents_and_jobs_are_found_in_the_control_stream(js: JetStream) ->
     )
     await js.publish(f"{JOBS}.access", msgspec.json.encode(job))
     await js.publish(f"{JOBS}.hostile", b'{"name": 1}')
+    huge = b'{"name":"x","host":"x","pid":1,"state":"running","rows":%d}' % 10**400
+    await js.publish(f"{JOBS}.huge", huge)
     await js.publish(f"{control.AGENTS}.hostile", b"\xff\x00")
     async with Collector(js) as collector:
         await until(collector, lambda: bool(collector.agents and collector.jobs))
@@ -152,6 +158,43 @@ async def test_what_cannot_be_read_is_told_and_the_rest_goes_on() -> None:
                 assert set(collector.errors) == {"consumers"}
                 found = [problem.what for problem in problems(collector)]
                 assert found[0].startswith("Cannot read consumers: ")
+
+
+async def test_the_permissions_in_the_docs_are_enough_to_look() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "console.md").read_text()
+    paragraph = text.partition("The permissions that it needs: ")[2].partition("\n\n")[0]
+    allowed = ", ".join(f'"{subject}"' for subject in re.findall(r"`(\$JS[^`]+)`", paragraph))
+    config = f"""
+    authorization {{ users: [
+        {{ user: admin, password: p }}
+        {{ user: guest, password: p, permissions: {{
+            publish: {{ allow: [{allowed}] }}
+            subscribe: {{ allow: ["_INBOX.>"] }} }} }}
+    ] }}
+    """
+    with Server(config=config) as guarded:
+        async with (
+            jetspark.connect(guarded.url, user="admin", password="p") as admin,
+            jetspark.connect(guarded.url, user="guest", password="p") as guest,
+        ):
+            js, looking = admin.jetstream(), guest.jetstream()
+            for direct in (True, False):
+                name = "DIRECT" if direct else "LEADER"
+                await js.create_stream(StreamConfig(name=name, subjects=[name.lower()], allow_direct=direct))
+                await js.create_consumer(name, ConsumerConfig(durable_name="c"))
+                await js.publish(name.lower(), b"x")
+            await control.set_switch(js, paused=True)
+            async with Collector(looking) as collector:
+                await until(collector, lambda: collector.switch.paused and collector.consumer_passes > 0)
+                assert collector.errors == {}
+                assert len(list(collector.consumers())) == 2
+            for name in ("DIRECT", "LEADER"):
+                assert [each.sequence for each in await read_page(looking, name)] == [1]
+                assert (await read_message(looking, name, 1)).body.text == "x"
+                info = await (await looking.get_stream(name)).info()
+                assert await top_subjects(looking, info) == [(name.lower(), 1)]
+                await looking.consumer_info(name, "c")
+            assert await count_letters(looking) is None
 
 
 async def test_an_outage_is_told_and_ends(server: Server) -> None:

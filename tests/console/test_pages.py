@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,7 +13,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 
+import jetspark.blocking
+from jetspark.server import Server
+from tests.cli.support import Process
 from tests.console.conftest import HOSTILE, Stage, report
+from tests.console.gallery import Gallery
 from tests.support.browser import LONG, Tab, signed_in
 from tests.support.waiting import wait_until
 
@@ -235,16 +240,33 @@ def test_the_metrics_are_served_to_a_program_with_the_token(stage: Stage) -> Non
 
 if os.environ.get("SCREENSHOTS"):
 
-    @pytest.mark.parametrize("name", PAGES)
-    def test_pictures_for_the_docs(browser: Browser, stage: Stage, name: str) -> None:
-        with signed_in(browser, stage.url, dark=name == "logs") as context:
-            tab = Tab(context, stage.url)
-            page = tab.open(PAGES[name])
-            for lines in range(3000, 9000, 1000):
-                for _ in range(lines // 200):
-                    stage.js.publish("logs.web1", b"a line")
-                report(stage.js, lines)
-                page.wait_for_timeout(5000)
-            IMAGES.mkdir(exist_ok=True)
-            page.screenshot(path=IMAGES / f"console-{name}.png")
+    def test_pictures_for_the_docs(browser: Browser, server: Server) -> None:
+        console = Process("console", "--port", "0", "--server", server.url, "--write")
+        try:
+            with jetspark.blocking.connect(server.url) as nc:
+                draw(browser, console.line().strip(), Gallery(nc.jetstream()))
+        finally:
+            console.kill()
+
+
+def draw(browser: Browser, url: str, gallery: Gallery) -> None:
+    """Watch the overview for some minutes, then take a picture of each page."""
+
+    def show(page: Page, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            gallery.step()
+            page.wait_for_timeout(100)
+
+    IMAGES.mkdir(exist_ok=True)
+    for dark in (False, True):
+        with signed_in(browser, url, dark=dark) as context:
+            tab = Tab(context, url)
+            if not dark:
+                show(tab.open("/"), 150)
+            # The last one is for a dark system.
+            for name in list(PAGES)[-1:] if dark else list(PAGES)[:-1]:
+                page = tab.open(PAGES[name])
+                show(page, 6)
+                page.screenshot(path=IMAGES / f"console-{name}.png")
             assert tab.wrong == []

@@ -13,9 +13,14 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from jetspark.cli.commands.events import _show
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output
+from jetspark.console.collector import WatchedConsumer, WatchedStream
+from jetspark.console.listing import list_consumers, list_streams
+from jetspark.console.series import Series
 from jetspark.core.connection import Connection
 from jetspark.core.server_info import Feature, ServerInfo
 from jetspark.errors import (
@@ -115,6 +120,21 @@ async def _account(api: API) -> object:
     return AccountInfo.from_wire(await api.call(endpoints.ACCOUNT_INFO))
 
 
+async def _listed_streams(api: API) -> object:
+    """What the console lists, taken as the collector does."""
+    page = await list_streams(api, 0)
+    for listed in page.streams or ():
+        WatchedStream(listed, 0.0, Series(3)).take(listed, 5.0)
+    return msgspec.to_builtins(page)
+
+
+async def _listed_consumers(api: API) -> object:
+    page = await list_consumers(api, "S", 0)
+    for listed in page.consumers or ():
+        WatchedConsumer(listed, 0.0, Series(4)).take(listed, 5.0)
+    return msgspec.to_builtins(page)
+
+
 _STREAM, _CONSUMER = StreamConfig(name="S"), ConsumerConfig(name="c")
 _CALLS: dict[str, tuple[Callable[[API], Coroutine[Any, Any, object]], ...]] = {
     "stream": (
@@ -127,8 +147,8 @@ _CALLS: dict[str, tuple[Callable[[API], Coroutine[Any, Any, object]], ...]] = {
         lambda api: consumers.create_or_update(api, "S", _CONSUMER, "create"),
         lambda api: consumers.reset(api, "S", "c", 5),
     ),
-    "streams": (lambda api: _list(streams.infos(api)),),
-    "consumers": (lambda api: _list(consumers.infos(api, "S")),),
+    "streams": (lambda api: _list(streams.infos(api)), _listed_streams),
+    "consumers": (lambda api: _list(consumers.infos(api, "S")), _listed_consumers),
     "names": (lambda api: _list(streams.names(api)), lambda api: _list(consumers.names(api, "S"))),
     "account": (_account,),
     "message": (lambda api: direct.get(api, _STREAM, MsgGetRequest(seq=1)),),

@@ -46,7 +46,7 @@ def chromium() -> Iterator[Browser]:
 def signed_in(browser: Browser, url: str, *, dark: bool = False) -> Iterator[BrowserContext]:
     """The tabs of an operator who has opened the URL with the token."""
     context = browser.new_context(
-        viewport={"width": 1280, "height": 860}, color_scheme="dark" if dark else "light"
+        viewport={"width": 1280, "height": 800}, color_scheme="dark" if dark else "light"
     )
     page = context.new_page()
     page.goto(url, timeout=LONG)

@@ -38,7 +38,7 @@ with warnings.catch_warnings():
     from nicegui import client as nicegui_client
     from nicegui import ui
 
-    from jetspark.console.pages.frame import Context
+    from jetspark.console.pages.frame import PageContext
     from jetspark.console.pages.routes import register
     from jetspark.console.pages.theme import ACCENT, FAVICON, STYLE
 
@@ -67,7 +67,7 @@ class Console:
         self._options = options or ConsoleOptions()
         self.collector = Collector(js)
         self.actions = Actions(js, write=self._options.write, report=report)
-        self._context = Context(js, self.collector, self.actions)
+        self._context = PageContext(js, self.collector, self.actions)
         self._token = self._options.token or new_token()
         self._stack = AsyncExitStack()
         self._server: _Server | None = None
@@ -173,7 +173,7 @@ def _listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def _application(context: Context) -> Any:
+def _application(context: PageContext) -> Any:
     logging.getLogger("nicegui").setLevel(logging.ERROR)
     application = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 

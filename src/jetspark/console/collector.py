@@ -34,7 +34,7 @@ from jetspark.jetstream.model.info import AccountInfo
 from jetspark.logs.control.jobs import JobReport
 from jetspark.logs.control.switch import CONTROL_STREAM, AgentReport, Switch
 
-__all__ = ["Agent", "Collector", "Consumer", "Stream"]
+__all__ = ["Collector", "WatchedAgent", "WatchedConsumer", "WatchedStream"]
 
 logger = logging.getLogger("jetspark")
 
@@ -53,7 +53,7 @@ _CONSUMERS: Final = 50_000
 _SERIES: Final = 5_000
 
 
-class Consumer:
+class WatchedConsumer:
     """A consumer: as it was listed last, and over time."""
 
     __slots__ = ("delivered", "history", "listed")
@@ -74,14 +74,14 @@ class Consumer:
             self.history.add(now, count, listed.num_pending, listed.num_ack_pending, listed.num_redelivered)
 
 
-class Stream:
+class WatchedStream:
     """A stream: as it was listed last, its consumers, and over time."""
 
     __slots__ = ("consumers", "history", "listed", "seen", "stored")
 
     def __init__(self, listed: ListedStream, now: float, history: Series | None) -> None:
         self.listed = listed
-        self.consumers: dict[str, Consumer] = {}
+        self.consumers: dict[str, WatchedConsumer] = {}
         self.stored = Meter(now, listed.state.last_seq)
         #: Last sequence, messages, bytes. None if there are too many series.
         self.history = history
@@ -97,7 +97,7 @@ class Stream:
             self.history.add(now, state.last_seq, state.messages, state.bytes)
 
 
-class Agent:
+class WatchedAgent:
     """An agent: its last report, and over time."""
 
     __slots__ = ("history", "lines", "report")
@@ -129,10 +129,10 @@ class Collector:
 
     def __init__(self, js: JetStream) -> None:
         self.js = js
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, WatchedStream] = {}
         self.account: AccountInfo | None = None
         self.switch = Switch()
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, WatchedAgent] = {}
         self.jobs: dict[str, JobReport] = {}
         #: Stored messages, pending messages, lines of agents, rows of jobs; the first, third and fourth are
         #: counters that never shrink.
@@ -168,7 +168,7 @@ class Collector:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def consumers(self) -> Iterator[Consumer]:
+    def consumers(self) -> Iterator[WatchedConsumer]:
         """The consumers of all streams."""
         return (consumer for stream in self.streams.values() for consumer in stream.consumers.values())
 
@@ -211,6 +211,8 @@ class Collector:
                 self.errors["server"] = str(error)
                 self._tell()
                 return
+            except Exception:  # The console goes on: what is wrong may pass.
+                logger.exception("the console cannot poll")
             # At once when somebody begins to look, else after the interval.
             while (left := began + self._interval - time.monotonic()) > 0:
                 await self._watched.wait(left)
@@ -283,7 +285,7 @@ class Collector:
         if stream is None or stream.listed.created != listed.created:
             if stream is None and len(self.streams) >= _STREAMS:
                 return
-            stream = self.streams[listed.name] = Stream(listed, now, self._series(3))
+            stream = self.streams[listed.name] = WatchedStream(listed, now, self._series(3))
         self._stored += max(listed.state.last_seq - stream.listed.state.last_seq, 0)
         stream.take(listed, now)
         stream.seen = self.passes + 1
@@ -298,7 +300,7 @@ class Collector:
             self._consumer_count = sum(1 for _ in self.consumers())
             self.consumer_passes += bool(self.passes)
 
-    async def _list_consumers(self, stream: Stream) -> None:
+    async def _list_consumers(self, stream: WatchedStream) -> None:
         offset = 0
         found: set[str] = set()
         while True:
@@ -318,13 +320,13 @@ class Collector:
         for name in stream.consumers.keys() - found:
             del stream.consumers[name]
 
-    def _take_consumer(self, stream: Stream, listed: ListedConsumer, now: float) -> None:
+    def _take_consumer(self, stream: WatchedStream, listed: ListedConsumer, now: float) -> None:
         consumer = stream.consumers.get(listed.name)
         if consumer is None or consumer.listed.created != listed.created:
             if consumer is None and self._consumer_count >= _CONSUMERS:
                 return
             self._consumer_count += consumer is None
-            consumer = stream.consumers[listed.name] = Consumer(listed, now, self._series(4))
+            consumer = stream.consumers[listed.name] = WatchedConsumer(listed, now, self._series(4))
         consumer.take(listed, now)
 
     def _series(self, columns: int) -> Series | None:
@@ -360,9 +362,9 @@ class Collector:
 
     def _take_reports(self, reports: Reports) -> None:
         self.switch = reports.switch
-        agents: dict[str, Agent] = {}
+        agents: dict[str, WatchedAgent] = {}
         for report in reports.agents:
-            agent = agents[report.name] = self.agents.get(report.name) or Agent(report)
+            agent = agents[report.name] = self.agents.get(report.name) or WatchedAgent(report)
             self._lines += _grown(agent.report.lines, report.lines)
             agent.take(report)
         self.agents = agents

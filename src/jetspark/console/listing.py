@@ -7,7 +7,7 @@ a thousand consumers every few seconds.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,12 +22,16 @@ __all__ = ["ConsumerPage", "ListedConsumer", "ListedStream", "StreamPage", "list
 #: Seconds for a page.
 _TIMEOUT: Final = 5.0
 
+#: A number, and one that can be -1 for no limit. Larger ones cannot be drawn.
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
 
 class _Peer(msgspec.Struct):
     name: str = ""
     current: bool = False
     offline: bool = False
-    lag: int = 0
+    lag: _Count = 0
 
 
 class _Cluster(msgspec.Struct):
@@ -42,23 +46,23 @@ class _StreamConfig(msgspec.Struct):
     description: str = ""
     storage: str = ""
     retention: str = ""
-    num_replicas: int = 1
-    max_msgs: int = -1
-    max_bytes: int = -1
+    num_replicas: _Limit = 1
+    max_msgs: _Limit = -1
+    max_bytes: _Limit = -1
     discard: str = "old"
     allow_direct: bool = False
 
 
 class _StreamState(msgspec.Struct):
-    messages: int = 0
-    bytes: int = 0
-    first_seq: int = 0
+    messages: _Count = 0
+    bytes: _Count = 0
+    first_seq: _Count = 0
     first_ts: datetime | None = None
-    last_seq: int = 0
+    last_seq: _Count = 0
     last_ts: datetime | None = None
-    num_subjects: int = 0
-    num_deleted: int = 0
-    consumer_count: int = 0
+    num_subjects: _Count = 0
+    num_deleted: _Count = 0
+    consumer_count: _Count = 0
 
 
 class ListedStream(msgspec.Struct):
@@ -77,14 +81,14 @@ class ListedStream(msgspec.Struct):
 class _ConsumerConfig(msgspec.Struct):
     durable_name: str = ""
     ack_policy: str = "none"
-    max_ack_pending: int = 0
-    max_deliver: int = -1
+    max_ack_pending: _Limit = 0
+    max_deliver: _Limit = -1
     deliver_subject: str = ""
 
 
 class _Position(msgspec.Struct):
-    consumer_seq: int = 0
-    stream_seq: int = 0
+    consumer_seq: _Count = 0
+    stream_seq: _Count = 0
     last_active: datetime | None = None
 
 
@@ -97,10 +101,10 @@ class ListedConsumer(msgspec.Struct):
     config: _ConsumerConfig
     delivered: _Position
     ack_floor: _Position
-    num_ack_pending: int = 0
-    num_redelivered: int = 0
-    num_waiting: int = 0
-    num_pending: int = 0
+    num_ack_pending: _Count = 0
+    num_redelivered: _Count = 0
+    num_waiting: _Count = 0
+    num_pending: _Count = 0
     push_bound: bool = False
     paused: bool = False
     cluster: _Cluster | None = None
@@ -118,8 +122,8 @@ class StreamPage(msgspec.Struct):
     """A page of streams."""
 
     streams: list[ListedStream] | None = None
-    total: int = 0
-    limit: int = 0
+    total: _Count = 0
+    limit: _Count = 0
     error: dict[str, Any] | None = None
 
 
@@ -127,8 +131,8 @@ class ConsumerPage(msgspec.Struct):
     """A page of the consumers of a stream."""
 
     consumers: list[ListedConsumer] | None = None
-    total: int = 0
-    limit: int = 0
+    total: _Count = 0
+    limit: _Count = 0
     error: dict[str, Any] | None = None
 
 

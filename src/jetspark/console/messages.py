@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from jetspark.console.text import Body, line, show_body
-from jetspark.errors import MessageNotFound
+from jetspark.errors import MessageNotFound, UsageError
 from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import StreamInfoRequest
 
-__all__ = ["PAGE", "Detail", "Preview", "read_message", "read_page", "top_subjects"]
+__all__ = ["PAGE", "Detail", "Preview", "parse_sequence", "read_message", "read_page", "top_subjects"]
 
 #: Messages of a page, and about the bytes that are read for it.
 PAGE: Final = 25
@@ -122,3 +122,11 @@ async def top_subjects(js: JetStream, info: StreamInfo) -> list[tuple[str, int]]
     answer: dict[str, Any] = await js.api.call(endpoints.STREAM_INFO, request, stream=info.config.name)
     counts = StreamInfo.from_wire(answer).state.subjects
     return sorted(counts.items(), key=lambda item: -item[1])[:_TOP]
+
+
+def parse_sequence(text: str) -> int:
+    """A sequence that an operator typed. Raises `UsageError`."""
+    digits = text.strip().replace(",", "").replace("_", "")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20 and 0 < int(digits) < 2**64):
+        raise UsageError(f"not a sequence: {line(text, 40)}")
+    return int(digits)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from jetspark.console.collector import Collector, Consumer, Stream
+from jetspark.console.collector import Collector, WatchedConsumer, WatchedStream
 from jetspark.console.reports import agent_state, job_state, obeys
 from jetspark.console.text import show_bytes, show_count
 from jetspark.core.server_info import Feature
@@ -114,7 +114,7 @@ def _of_logs(collector: Collector) -> Iterator[Problem]:
             )
 
 
-def _of_stream(stream: Stream) -> Iterator[Problem]:
+def _of_stream(stream: WatchedStream) -> Iterator[Problem]:
     listed = stream.listed
     name, config, state, cluster = listed.name, listed.config, listed.state, listed.cluster
     link = f"/stream/{quote(name, safe='')}"
@@ -152,7 +152,7 @@ def _of_stream(stream: Stream) -> Iterator[Problem]:
                 )
 
 
-def _of_consumer(consumer: Consumer) -> Iterator[Problem]:
+def _of_consumer(consumer: WatchedConsumer) -> Iterator[Problem]:
     listed = consumer.listed
     name = f"{listed.stream_name} > {listed.name}"
     link = f"/consumer/{quote(listed.stream_name, safe='')}/{quote(listed.name, safe='')}"

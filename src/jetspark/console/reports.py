@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from jetspark.jetstream.context import JetStream
-from jetspark.logs.control.jobs import JOBS, JobReport
+from jetspark.logs.control.jobs import HISTORY, JOBS, JobReport
 from jetspark.logs.control.switch import (
     AGENTS,
     CONTROL_PREFIX,
@@ -29,6 +29,8 @@ __all__ = ["Reports", "agent_state", "is_silent", "job_state", "obeys", "read_re
 #: Messages and bytes that are read at most: any client may publish there.
 _MESSAGES: Final = 5000
 _BYTES: Final = 16 << 20
+#: Larger numbers are not of an agent or a job.
+_LARGEST: Final = 2**53
 #: Seconds without a report after which a job counts as dead: a batch may keep it busy.
 _SILENT_JOB: Final = 30.0
 
@@ -54,13 +56,22 @@ async def read_reports(js: JetStream) -> Reports:
             switch = parse_switch(message.data, message.sequence)
         elif message.subject.startswith(f"{AGENTS}."):
             agent = parse_report(message.data, AgentReport)
-            agents += [msgspec.structs.replace(agent, heard=message.timestamp)] if agent else []
+            if agent is not None and _is_sane(agent):
+                agents.append(msgspec.structs.replace(agent, heard=message.timestamp))
         elif message.subject.startswith(f"{JOBS}."):
             job = parse_report(message.data, JobReport)
-            jobs += [msgspec.structs.replace(job, heard=message.timestamp)] if job else []
+            if job is not None and _is_sane(job) and all(map(_is_sane, job.batches)):
+                batches = job.batches[-HISTORY:]
+                jobs.append(msgspec.structs.replace(job, heard=message.timestamp, batches=batches))
     return Reports(
         switch, sorted(agents, key=lambda agent: agent.name), sorted(jobs, key=lambda job: job.name)
     )
+
+
+def _is_sane(report: msgspec.Struct) -> bool:
+    """Whether all numbers of a report can be drawn."""
+    values = (getattr(report, field) for field in report.__struct_fields__)
+    return all(0 <= value < _LARGEST for value in values if isinstance(value, int | float))
 
 
 def is_silent(heard: datetime | None, seconds: float = SILENT_AFTER) -> bool:

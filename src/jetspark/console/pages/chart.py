@@ -32,8 +32,10 @@ class Chart:
         self._area = area
         self._sent: object = None
         with ui.element("div").classes("panel"):
-            ui.label(title).classes("title")
-            self._chart = ui.echart(_options(unit)).classes("chart")
+            with ui.element("div").classes("tools"):
+                ui.label(title).classes("title")
+                ui.label(unit).classes("soft")
+            self._chart = ui.echart(_options()).classes("chart")
         self.update()
 
     def update(self) -> None:
@@ -66,12 +68,12 @@ def _series(name: str, points: Points, index: int, area: bool) -> dict[str, Any]
     }
 
 
-def _options(unit: str) -> dict[str, Any]:
+def _options() -> dict[str, Any]:
     text = {"color": GREY, "fontSize": 11}
     return {
         "animation": False,
         "color": list(COLOURS),
-        "grid": {"left": 8, "right": 12, "top": 30, "bottom": 4, "containLabel": True},
+        "grid": {"left": 8, "right": 12, "top": 26, "bottom": 4, "containLabel": True},
         "legend": {"show": False, "top": 0, "right": 0, "itemHeight": 8, "textStyle": text, "type": "scroll"},
         # As drawn text, not as markup: names are data.
         "tooltip": {"trigger": "axis", "renderMode": "richText", "confine": True},
@@ -83,8 +85,6 @@ def _options(unit: str) -> dict[str, Any]:
         },
         "yAxis": {
             "type": "value",
-            "name": unit,
-            "nameTextStyle": {**text, "align": "left"},
             "min": 0,
             "minInterval": 1,
             "axisLabel": text,

@@ -7,17 +7,18 @@ from typing import Any
 
 from nicegui import ui
 
-from jetspark.console.collector import Consumer
+from jetspark.console.collector import WatchedConsumer
+from jetspark.console.messages import parse_sequence
 from jetspark.console.pages.chart import Chart, Points
-from jetspark.console.pages.frame import PAUSES, Context, Page, details, figure, page, panel, settings
+from jetspark.console.pages.frame import PAUSES, LivePage, PageContext, details, figure, page, panel, settings
 from jetspark.console.pages.listings import consumer_state, stream_link
 from jetspark.console.text import line, show_ago, show_count, show_rate, show_time
-from jetspark.errors import Error
+from jetspark.errors import Error, UsageError
 
 __all__ = ["build"]
 
 
-async def build(context: Context, stream: str, name: str) -> None:
+async def build(context: PageContext, stream: str, name: str) -> None:
     """Build the page."""
     with page(context, line(name, 60), "", stream=stream) as shown:
         with ui.element("div").classes("tools"):
@@ -32,7 +33,7 @@ async def build(context: Context, stream: str, name: str) -> None:
         if context.actions.write:
             _buttons(shown, stream, name)
 
-        def found() -> Consumer | None:
+        def found() -> WatchedConsumer | None:
             entry = context.collector.streams.get(stream)
             return entry.consumers.get(name) if entry is not None else None
 
@@ -90,7 +91,7 @@ async def build(context: Context, stream: str, name: str) -> None:
                 details(settings(info.config))
 
 
-def _buttons(shown: Page, stream: str, name: str) -> None:
+def _buttons(shown: LivePage, stream: str, name: str) -> None:
     actions, title = shown.context.actions, f"{line(stream, 80)} > {line(name, 80)}"
 
     async def pause() -> None:
@@ -111,7 +112,11 @@ def _buttons(shown: Page, stream: str, name: str) -> None:
         )
 
     async def reset() -> None:
-        sequence = int(place.value) if place.value else None
+        try:
+            sequence = parse_sequence(place.value) if place.value else None
+        except UsageError as error:
+            ui.notify(line(error), type="negative", position="top")
+            return
         where = f"at sequence {sequence:,}" if sequence else "after the last acknowledged message"
         await shown.act(
             f"Let consumer {title} continue {where}?",
@@ -127,11 +132,7 @@ def _buttons(shown: Page, stream: str, name: str) -> None:
             "outline no-caps dense padding='6px 14px'"
         )
         ui.element("div").classes("push")
-        place = (
-            ui.number(placeholder="Sequence", min=1, precision=0)
-            .props("dense outlined")
-            .style("width: 150px")
-        )
+        place = ui.input(placeholder="Sequence").props("dense outlined").style("width: 150px")
         ui.button("Reset", icon="restart_alt", on_click=reset).props(
             "outline no-caps dense padding='6px 14px'"
         )

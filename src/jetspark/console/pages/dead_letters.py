@@ -8,7 +8,7 @@ from nicegui import ui
 
 from jetspark.console.letters import Letter, LetterCount, LetterPage, count_letters, read_letters
 from jetspark.console.messages import read_message
-from jetspark.console.pages.frame import Context, Page, details, failing, page, panel
+from jetspark.console.pages.frame import LivePage, PageContext, details, failing, page, panel
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.text import line, show_bytes, show_count, show_time
 from jetspark.errors import UsageError
@@ -16,16 +16,16 @@ from jetspark.errors import UsageError
 __all__ = ["build"]
 
 
-def build(context: Context, stream: str, consumer: str) -> None:
+def build(context: PageContext, stream: str, consumer: str) -> None:
     """Build the page, about one consumer if it is named."""
     with page(context, "Dead letters", "/dead-letters") as shown:
-        DeadLetters(shown, stream[:300], consumer[:300]).build()
+        LetterBrowser(shown, stream[:300], consumer[:300]).build()
 
 
-class DeadLetters:
+class LetterBrowser:
     """The consumers with dead letters, and the letters of one of them."""
 
-    def __init__(self, shown: Page, stream: str, consumer: str) -> None:
+    def __init__(self, shown: LivePage, stream: str, consumer: str) -> None:
         self._shown, self._js = shown, shown.context.js
         self._stream, self._consumer = stream, consumer
         self._counts: list[LetterCount] = []

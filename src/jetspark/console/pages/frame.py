@@ -17,7 +17,7 @@ from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.base import Model
 
-__all__ = ["PAUSES", "Context", "Page", "details", "failing", "figure", "page", "panel", "settings"]
+__all__ = ["PAUSES", "LivePage", "PageContext", "details", "failing", "figure", "page", "panel", "settings"]
 
 _TABS: Final = (("Overview", "/"), ("Dead letters", "/dead-letters"), ("Logs", "/logs"))
 
@@ -26,7 +26,7 @@ PAUSES: Final = {60: "1 minute", 600: "10 minutes", 3600: "1 hour", 86400: "1 da
 
 
 @dataclasses.dataclass(frozen=True)
-class Context:
+class PageContext:
     """What pages work with."""
 
     js: JetStream
@@ -34,10 +34,10 @@ class Context:
     actions: Actions
 
 
-class Page:
+class LivePage:
     """One page in one browser tab. Its parts are updated after every poll."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PageContext) -> None:
         self.context = context
         self._updates: list[Callable[[], None]] = []
 
@@ -62,7 +62,7 @@ class Page:
         try:
             await action()
         except Error as error:
-            ui.notify(clip(line(error, 500)), type="negative", position="top")
+            ui.notify(line(error, 300), type="negative", position="top")
             return False
         ui.notify(done, type="positive", position="top")
         await self.context.collector.refresh()
@@ -70,11 +70,11 @@ class Page:
 
 
 @contextmanager
-def page(context: Context, title: str, here: str, *, stream: str | None = None) -> Iterator[Page]:
+def page(context: PageContext, title: str, here: str, *, stream: str | None = None) -> Iterator[LivePage]:
     """The frame of a page. Its content is built inside."""
     ui.page_title(f"{title} · jetspark")
     client = ui.context.client
-    shown = Page(context)
+    shown = LivePage(context)
     with ui.header().classes("bar"):
         with ui.element("a").props('href="/"').classes("brand"):
             ui.icon("bolt").style("color: var(--accent); font-size: 22px")

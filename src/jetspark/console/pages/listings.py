@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from jetspark.console.collector import Agent, Collector, Consumer, Stream
+from jetspark.console.collector import Collector, WatchedAgent, WatchedConsumer, WatchedStream
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.reports import agent_state, job_state, obeys
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-def streams_table(collector: Collector) -> PagedTable[Stream]:
+def streams_table(collector: Collector) -> PagedTable[WatchedStream]:
     """The streams."""
     return PagedTable(
         [
@@ -95,10 +95,10 @@ def streams_table(collector: Collector) -> PagedTable[Stream]:
 
 
 def consumers_table(
-    entries: Callable[[], Collection[Consumer]], *, with_stream: bool = True
-) -> PagedTable[Consumer]:
+    entries: Callable[[], Collection[WatchedConsumer]], *, with_stream: bool = True
+) -> PagedTable[WatchedConsumer]:
     """Consumers, those with the most lag first."""
-    stream = Column[Consumer](
+    stream = Column[WatchedConsumer](
         "stream", "Stream", lambda each: line(each.listed.stream_name), lambda each: each.listed.stream_name
     )
     return PagedTable(
@@ -160,18 +160,18 @@ def consumers_table(
     )
 
 
-def consumer_state(consumer: Consumer) -> str:
-    """`paused`, `read` if a client reads it, or `idle`."""
+def consumer_state(consumer: WatchedConsumer) -> str:
+    """`paused`, `active` if a client reads it, or `idle`."""
     listed = consumer.listed
     if listed.paused:
         return "paused"
     bound = (
         listed.push_bound if listed.config.deliver_subject else listed.num_waiting or listed.num_ack_pending
     )
-    return "read" if bound else "idle"
+    return "active" if bound else "idle"
 
 
-def agents_table(collector: Collector) -> PagedTable[Agent]:
+def agents_table(collector: Collector) -> PagedTable[WatchedAgent]:
     """The agents."""
     tones = {"shipping": "good", "paused": "warn", "silent": "bad"}
     return PagedTable(
@@ -295,7 +295,7 @@ def stream_link(name: str) -> str:
     return f"/stream/{quote(name, safe='')}"
 
 
-def _consumer_link(consumer: Consumer) -> str:
+def _consumer_link(consumer: WatchedConsumer) -> str:
     """The address of the page of a consumer."""
     listed = consumer.listed
     return f"/consumer/{quote(listed.stream_name, safe='')}/{quote(listed.name, safe='')}"

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from jetspark.console.actions import Action
 from jetspark.console.pages.chart import Chart, Line
-from jetspark.console.pages.frame import PAUSES, Context, Page, page, panel
+from jetspark.console.pages.frame import PAUSES, LivePage, PageContext, page, panel
 from jetspark.console.pages.listings import agents_table, jobs_table, moment
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.reports import agent_state, obeys
@@ -21,7 +21,7 @@ __all__ = ["build"]
 _LINES = 8
 
 
-def build(context: Context) -> None:
+def build(context: PageContext) -> None:
     """Build the page."""
     collector = context.collector
     with page(context, "Logs", "/logs") as shown:
@@ -69,7 +69,7 @@ def build(context: Context) -> None:
             shown.on_update(_actions(context).update)
 
 
-def _switch(shown: Page) -> None:
+def _switch(shown: LivePage) -> None:
     context = shown.context
     collector = context.collector
 
@@ -120,14 +120,14 @@ def _switch(shown: Page) -> None:
     update()
 
 
-def _agents(context: Context, column: int) -> list[Line]:
+def _agents(context: PageContext, column: int) -> list[Line]:
     busiest = sorted(context.collector.agents.values(), key=lambda each: -each.report.lines)[:_LINES]
     return [
         (each.report.name, each.history.rate(0) if column == 0 else each.history.level(1)) for each in busiest
     ]
 
 
-def _jobs(context: Context) -> list[JobReport]:
+def _jobs(context: PageContext) -> list[JobReport]:
     return sorted(context.collector.jobs.values(), key=lambda job: -job.rows)[:_LINES]
 
 
@@ -135,7 +135,7 @@ def _rate(job: JobReport) -> list[tuple[float, float]]:
     return [(batch.at, batch.rows / max(batch.seconds, 0.001)) for batch in job.batches]
 
 
-def _batches(context: Context) -> PagedTable[tuple[str, JobBatch]]:
+def _batches(context: PageContext) -> PagedTable[tuple[str, JobBatch]]:
     return PagedTable(
         [
             Column("job", "Job", lambda each: line(each[0], 80), lambda each: each[0]),
@@ -184,7 +184,7 @@ def _batches(context: Context) -> PagedTable[tuple[str, JobBatch]]:
     )
 
 
-def _actions(context: Context) -> PagedTable[Action]:
+def _actions(context: PageContext) -> PagedTable[Action]:
     return PagedTable(
         [
             Column("at", "When (UTC)", lambda each: show_time(each.at)),

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from jetspark.console.collector import Collector
 from jetspark.console.pages.chart import Chart
-from jetspark.console.pages.frame import Context, figure, page, panel
+from jetspark.console.pages.frame import PageContext, figure, page, panel
 from jetspark.console.pages.listings import agents_table, consumers_table, jobs_table, streams_table
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.problems import Problem, problems
@@ -18,7 +18,7 @@ from jetspark.jetstream.model.info import AccountInfo
 __all__ = ["build"]
 
 
-def build(context: Context) -> None:
+def build(context: PageContext) -> None:
     """Build the page."""
     collector = context.collector
     with page(context, "Overview", "/") as shown:

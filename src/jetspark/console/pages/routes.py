@@ -5,12 +5,12 @@ from __future__ import annotations
 from nicegui import ui
 
 from jetspark.console.pages import consumer, dead_letters, logs, overview, stream
-from jetspark.console.pages.frame import Context
+from jetspark.console.pages.frame import PageContext
 
 __all__ = ["register"]
 
 
-def register(context: Context) -> None:
+def register(context: PageContext) -> None:
     """Register all pages. NiceGUI has one application per process, and so only one console can be there."""
 
     @ui.page("/")

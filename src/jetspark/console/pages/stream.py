@@ -7,10 +7,19 @@ from typing import Any
 
 from nicegui import ui
 
-from jetspark.console.collector import Stream
-from jetspark.console.messages import PAGE, Preview, read_message, read_page, top_subjects
+from jetspark.console.collector import WatchedStream
+from jetspark.console.messages import PAGE, Preview, parse_sequence, read_message, read_page, top_subjects
 from jetspark.console.pages.chart import Chart, Points
-from jetspark.console.pages.frame import Context, Page, details, failing, figure, page, panel, settings
+from jetspark.console.pages.frame import (
+    LivePage,
+    PageContext,
+    details,
+    failing,
+    figure,
+    page,
+    panel,
+    settings,
+)
 from jetspark.console.pages.listings import consumers_table
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate, show_time
@@ -20,7 +29,7 @@ from jetspark.jetstream.model.info import StreamInfo
 __all__ = ["build"]
 
 
-async def build(context: Context, name: str) -> None:
+async def build(context: PageContext, name: str) -> None:
     """Build the page."""
     collector = context.collector
     with page(context, line(name, 60), "", stream=name) as shown:
@@ -48,7 +57,7 @@ async def build(context: Context, name: str) -> None:
             )
         shown.on_update(stored.update, held.update)
         with panel("Messages"):
-            browser = Browser(context, name)
+            browser = MessageBrowser(context, name)
         with panel("Consumers"):
             consumers = consumers_table(lambda: _consumers(collector.streams.get(name)), with_stream=False)
             shown.on_update(consumers.update)
@@ -60,11 +69,11 @@ async def build(context: Context, name: str) -> None:
         await browser.show_last()
 
 
-def _consumers(stream: Stream | None) -> list[Any]:
+def _consumers(stream: WatchedStream | None) -> list[Any]:
     return list(stream.consumers.values()) if stream is not None else []
 
 
-def _figures(shown: Page, name: str, info: StreamInfo) -> None:
+def _figures(shown: LivePage, name: str, info: StreamInfo) -> None:
     collector = shown.context.collector
 
     def of(text: Any, otherwise: str) -> Any:
@@ -129,10 +138,10 @@ def _subjects(subjects: list[tuple[str, int]] | None) -> None:
     )
 
 
-class Browser:
+class MessageBrowser:
     """Messages of a stream by sequence, subject or time."""
 
-    def __init__(self, context: Context, stream: str) -> None:
+    def __init__(self, context: PageContext, stream: str) -> None:
         self._js, self._collector, self._stream = context.js, context.collector, stream
         self._messages: list[Preview] = []
         with ui.element("div").classes("tools"):
@@ -189,7 +198,7 @@ class Browser:
             if time:
                 await self._read(time=_time(time))
             else:
-                await self._read(sequence=_sequence(sequence) if sequence else None)
+                await self._read(sequence=parse_sequence(sequence) if sequence else None)
 
     async def _first(self) -> None:
         with failing(self._error):
@@ -237,13 +246,6 @@ class Browser:
                     ui.label(body.text).props("data-body").style("white-space: inherit")
             dialog.on("hide", dialog.delete)
             dialog.open()
-
-
-def _sequence(text: str) -> int:
-    digits = text.replace(",", "").replace("_", "")
-    if not digits.isdigit() or not digits.isascii() or not 0 < int(digits[:21]) < 2**64:
-        raise UsageError(f"not a sequence: {line(text, 40)}")
-    return int(digits)
 
 
 def _time(text: str) -> datetime:
