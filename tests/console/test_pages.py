@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,20 @@ PAGES = {
     "dead-letters": "/dead-letters?stream=ORDERS&consumer=billing",
     "logs": "/logs",
 }
+
+# What a page of another site could try, in a browser that is signed in.
+SOCKET = """url => new Promise(done => {
+    const socket = new WebSocket(url);
+    socket.onopen = () => done("open");
+    socket.onerror = () => done("refused");
+})"""
+SCRIPT = """url => new Promise(done => {
+    const script = document.createElement("script");
+    script.onload = () => done("loaded");
+    script.onerror = () => done("refused");
+    script.src = url;
+    document.head.append(script);
+})"""
 
 expect.set_options(timeout=LONG)
 
@@ -204,6 +220,31 @@ def test_without_write_there_is_nothing_to_press(reader: Tab) -> None:
         expect(page.get_by_text("read-only")).to_be_visible()
         for name in ("Pause", "Pause shippers", "Resume", "Reset", "Replay", "Discard"):
             expect(page.get_by_role("button", name=name)).to_have_count(0)
+
+
+def test_a_page_of_another_site_reaches_nothing(reading: BrowserContext, stage: Stage) -> None:
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<title>Elsewhere</title>")
+
+        def log_message(self, *_: object) -> None: ...
+
+    base = stage.read_only.partition("?")[0]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as elsewhere:
+        serving = threading.Thread(target=elsewhere.serve_forever)
+        serving.start()
+        try:
+            page = reading.new_page()
+            page.goto(f"http://localhost:{elsewhere.server_port}/", timeout=LONG)
+            socket = f"{base.replace('http', 'ws', 1)}_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+            assert page.evaluate(SOCKET, socket) == "refused"
+            assert page.evaluate(SCRIPT, f"{base}metrics") == "refused"
+            page.close()
+        finally:
+            elsewhere.shutdown()
+            serving.join()
 
 
 def test_what_does_not_exist_is_told(reader: Tab) -> None:
