@@ -86,12 +86,11 @@ def redeliveries(frames: list[MsgFrame], names: bytes) -> int:
         match = find(frame.reply)
         if match is None:
             return -1
-        numbers = match[match.lastindex or 0]
+        group = match.lastindex or 0
         # Five numbers of 64 bits, with a dot before each, are not longer.
-        if len(numbers) > 105:
+        if len(match[group]) > 105:
             return -1
-        if not numbers.startswith(b".1."):
-            again += 1
+        again += 1 - group & 1
     return again
 
 
@@ -104,9 +103,12 @@ def acks(frames: list[MsgFrame], kind: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _ack_subject(names: bytes) -> re.Pattern[bytes]:
-    """Matches the acknowledgement subjects of a consumer: version 1 has 9 tokens, version 2 at least 11."""
+    """Matches the acknowledgement subjects of a consumer: version 1 has 9 tokens, version 2 at least 11.
+
+    The group of the numbers is odd for a first delivery, and even for others.
+    """
     consumer = re.escape(names) or rb"[^.]*\.[^.]*"
-    numbers = rb"((?:\.[0-9]+){5})"
+    numbers = rb"(?:(\.1(?:\.[0-9]+){4})|((?:\.[0-9]+){5}))"
     return re.compile(
         rb"\$JS\.ACK\.(?:%b%b|[^.]*\.[^.]*\.%b%b(?:\..*)?)" % (consumer, numbers, consumer, numbers),
         re.DOTALL,
