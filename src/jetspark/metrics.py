@@ -6,9 +6,9 @@ jetspark.metrics.register(nc)           # the program serves the default registr
 jetspark.metrics.serve(9464)
 ```
 
-Nothing is counted for metrics: the collector reads, at each scrape, what connections count anyway. Names are
-those of `METRICS` alone; `docs/metrics.md` has the same table for people. prometheus-client is loaded when it
-is used.
+No message is counted for metrics: the collector reads, at each scrape, what connections count by chunks.
+Names are those of `METRICS` alone; `docs/metrics.md` has the same table for people. prometheus-client is
+loaded when it is used.
 """
 
 from __future__ import annotations
