@@ -39,8 +39,9 @@ class PythonPage:
     afterwards: Callable[[Names], Awaitable[object]] | None = None
 
     async def run(self, names: Names) -> None:
-        """Run every block. `names` is what the page takes for granted, with all names of `jetspark`."""
-        names = {name: getattr(jetspark, name) for name in jetspark.__all__} | names
+        """Run every block. `names` is what the page takes for granted; the names that it makes are added."""
+        for name in jetspark.__all__:
+            names.setdefault(name, getattr(jetspark, name))
         names["jetspark"] = jetspark
         text = (ROOT / self.name).read_text()
         for each in (*self.replaced, *self.before):

@@ -29,6 +29,7 @@ PROGRAMS = {
     "docs/consuming.md": "tests/docs/test_python.py",
     "docs/kv.md": "tests/docs/test_python.py",
     "docs/managing.md": "tests/docs/test_python.py",
+    "docs/metrics.md": "tests/spark/test_guide_messages.py",
     "docs/migrating-from-nats-py.md": "tests/rules/test_migration_guide.py",
     "docs/objects.md": "tests/docs/test_python.py",
     "docs/pipeline.md": "tests/logs/job/sinks/test_queries.py",

@@ -1,4 +1,4 @@
-"""The errors that docs/spark.md shows, each provoked; and its programs about queues, progress and buckets."""
+"""The errors that docs/spark.md shows, each provoked, and its programs; those of docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import jetspark.metrics
 from jetspark import ConsumerConfig, KeyValueConfig, ObjectStoreConfig, StreamConfig, blocking
 from jetspark.server import Server
 from tests.docs.console import ROOT, mask
-from tests.docs.python import blocks
+from tests.docs.python import PythonPage, blocks
 from tests.spark.running import ADMISSION_CONTROL
 from tests.spark.support import LONG, finish
 from tests.support.waiting import wait_until
 
 PAGE = ROOT / "docs/spark.md"
+URL = '"nats://127.0.0.1:4222"'
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(not ADMISSION_CONTROL, reason="the page is about Spark 4.2 and later"),
@@ -155,17 +157,19 @@ def test_the_other_programs_of_the_guide_run(
                 servers=server.url, stream="ORDERS", startingPosition="earliest"
             )
             names["query"] = run_query(orders.load().writeStream.format("noop"), "progress")
-        program = re.sub(r'"servers": "[^"]*", ', f'"servers": "{server.url}", ', text)
-        program = re.sub(r'\.option\("servers", "[^"]*"\)', "", program)
-        program = program.replace(
-            'format("jetstream")', f'format("jetstream").option("servers", "{server.url}")'
-        )
+        program = text.replace(URL, f'"{server.url}"').replace('"/data/', f'"{tmp_path}/')
+        if '.option("servers"' not in text:
+            program = program.replace(
+                'format("jetstream")', f'format("jetstream").option("servers", "{server.url}")'
+            )
         capsys.readouterr()
-        exec(compile(program.replace('"/data/', f'"{tmp_path}/'), "docs/spark.md", "exec"), names)
+        exec(compile(program, "docs/spark.md", "exec"), names)
         if "query.lastProgress" in text:
             printed = [shape(line) for line in capsys.readouterr().out.splitlines()]
             (shown,) = [block for block in blocks(PAGE, "console") if block.startswith("read up to")]
             assert printed == [shape(line) for line in shown.splitlines()]
+        elif "ProgressListener" in text:
+            remove(names)
         elif "foreachBatch(handle)" in text:
             run_query(names["query"], "jobs")
             assert spark.read.parquet(str(tmp_path / "jobs")).count() == 10
@@ -179,6 +183,27 @@ def test_the_other_programs_of_the_guide_run(
     assert names["changes"].isStreaming
 
 
+async def test_the_programs_of_the_guide_to_metrics_run(spark: SparkSession, server: Server) -> None:
+    page = PythonPage(
+        "docs/metrics.md",
+        replaced={
+            URL: f'"{server.url}"',
+            "jetspark.metrics.serve(9464)": "served = jetspark.metrics.serve(0)",
+        },
+    )
+    names: dict[str, Any] = {"spark": spark}
+    await page.run(names)
+    names["served"].close()
+    jetspark.metrics.unregister(names["nc"])
+    remove(names)
+
+
+def remove(names: dict[str, Any]) -> None:
+    """Remove the listener of a program."""
+    names["spark"].streams.removeListener(names["listener"])
+    jetspark.metrics.unregister(names["listener"])
+
+
 def shape(line: str) -> str:
-    """The line without times and sequences."""
-    return re.sub(r'"next_seq": \d+', '"next_seq": N', mask(line))
+    """The line without times and numbers."""
+    return re.sub(r"\d+", "N", mask(line))
