@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import jetspark
 from jetspark import errors
+from jetspark.cli.args.table import name_flags
 from jetspark.cli.ui.failure import describe
 from tests.cli.support import Cli
+from tests.cli.test_text_arguments import LEAVES
 
 #: Names of the Python API: `filter_subject`, `allow_atomic=True`, `js.create_stream(...)`.
 _PYTHON = re.compile(r"\b(?!the setting )[a-z]+_[a-z_]+\b|=True|=\d|\bjs\.|\(\.\.\.\)")
@@ -102,3 +108,37 @@ def test_errors_of_the_server_name_the_commands(cli: Cli, name: str) -> None:
     assert "Use `jetspark kv edit`, or another name" in cli.fails("kv", "add", name, "--history", "5", code=1)
     cli("object", "add", name)
     assert "Choose another name" in cli.fails("object", "add", name, "--ttl", "5s", code=1)
+
+
+def texts(package: str) -> Iterator[tuple[str, str, str]]:
+    """Where a package raises an error, its text and its hint; 7 stands for values."""
+    kinds = {"Failure", *(name for name, each in vars(errors).items() if isinstance(each, type))}
+    for file in sorted((Path(jetspark.__file__).parent / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+                hint = [each.value for each in node.keywords if each.arg == "hint"] or node.args[1:2]
+                text, more = (written(each) for each in [*node.args[:1], *hint, None, None][:2])
+                yield f"{file.name}:{node.lineno}", text, more
+
+
+def written(node: ast.AST | None) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(written, node.values))
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return "" if node is None else "7"
+
+
+@pytest.mark.parametrize("package", ["cli", "logs"])
+def test_no_error_of_a_command_has_a_name_of_the_library(package: str) -> None:
+    flags = {each.name: each.opts[0] for command in LEAVES.values() for each in command.params if each.opts}
+    flags = {name: flag for name, flag in flags.items() if flag.startswith("--")}
+    flags["max_lines"] = "--multiline-lines"
+    found, raised = [], list(texts(package))
+    assert len(raised) > 40
+    for place, text, hint in raised:
+        error = errors.UsageError(name_flags(text, flags), hint=name_flags(hint, flags) or None)
+        line, _ = describe(error)
+        if _PYTHON.search(line):
+            found.append(f"{place}: {line}")
+    assert found == []

@@ -149,6 +149,7 @@ _REPLACEMENTS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]]
     (re.compile(r"Use js\.update_object_store\(\.\.\.\), or"), "Choose"),
     (re.compile(r"\. With codec=EscapedKeys\(\) any text is a key"), ""),
     (re.compile(r"\bmax_waiting\b"), "--max-waiting"),
+    (re.compile(r"With a msg_id\b"), "With --msg-id"),
     (re.compile(r"\binbox_prefix\b"), "--inbox-prefix"),
 )
 
