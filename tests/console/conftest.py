@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 import jetspark.blocking
-from jetspark import ConsumerConfig, StreamConfig
+from jetspark import ConsumerConfig, KeyValueConfig, ObjectStoreConfig, StreamConfig
 from jetspark.logs.control.jobs import JOBS, JobBatch, JobReport
 from jetspark.logs.control.switch import AGENTS, CONTROL_STREAM, AgentReport
 from jetspark.server import Server
@@ -111,6 +111,11 @@ def fill(js: jetspark.blocking.JetStream) -> None:
             name=CONTROL_STREAM, subjects=["jetspark.control.>"], max_msgs_per_subject=1, allow_direct=True
         )
     )
+    users = js.create_key_value(KeyValueConfig(bucket="users", history=3))
+    users.put("eu.ann", HOSTILE.encode())
+    users.put("eu.ann", b'{"name": "Ann"}')
+    users.put("us.bob", b"Bob")
+    js.create_object_store(ObjectStoreConfig(bucket="files")).put(HOSTILE, b"data")
     report(js, 1000)
 
 

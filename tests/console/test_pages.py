@@ -91,7 +91,7 @@ def test_the_overview_shows_everything(tab: Tab) -> None:
     ):
         expect(row(page, table, text).first).to_be_visible()
     expect(row(page, "agents", "onerror")).to_contain_text(HOSTILE)
-    expect(page.locator('[data-figure="Streams"]')).to_have_text("4")
+    expect(page.locator('[data-figure="Streams"]')).to_have_text("6")
     assert not hacked(page)
 
 
@@ -109,11 +109,11 @@ def test_live_values_move(tab: Tab, stage: Stage) -> None:
 def test_tables_are_filtered_and_sorted_on_the_server(tab: Tab) -> None:
     page = tab.open("/")
     streams = page.locator('[data-table="streams"] tbody tr')
-    expect(streams).to_have_count(4)
+    expect(streams).to_have_count(6)
     page.get_by_placeholder("Filter streams").fill("orders.")
     expect(streams).to_have_count(1)
     page.get_by_placeholder("Filter streams").fill("")
-    expect(streams).to_have_count(4)
+    expect(streams).to_have_count(6)
     page.locator('[data-table="streams"] th', has_text="Stream").click()
     expect(streams.first).to_contain_text("ORDERS")
 
@@ -175,6 +175,23 @@ def test_a_pause_works_after_it_was_confirmed(tab: Tab, stage: Stage) -> None:
     assert not stage.js.consumer_info("ORDERS", "audit").paused
     page = tab.open("/logs")
     expect(row(page, "actions", "pause consumer ORDERS > audit")).to_contain_text("127.0.0.1")
+
+
+def test_buckets_show_keys_revisions_and_objects(tab: Tab) -> None:
+    page = tab.open("/buckets")
+    row(page, "buckets", "key-value").get_by_role("link").click()
+    keys = page.locator('[data-table="keys"] tbody tr')
+    expect(keys).to_have_count(2)
+    page.get_by_placeholder("Keys, such as users.>").fill("eu.*")
+    page.get_by_role("button", name="Show").click()
+    expect(keys).to_have_count(1)
+    keys.first.click()
+    expect(page.locator("[data-body]").first).to_contain_text('"name": "Ann"')
+    expect(page.locator("[data-body]").last).to_have_text(HOSTILE)
+    page = tab.open("/bucket/objects/files")
+    expect(row(page, "objects", "onerror")).to_contain_text(HOSTILE)
+    expect(tab.open("/bucket/key-value/nope").get_by_text("nope not found")).to_be_visible()
+    assert not hacked(page)
 
 
 def test_dead_letters_are_replayed_and_discarded(tab: Tab, stage: Stage) -> None:

@@ -91,7 +91,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "jetspark.console": (
         ("text", "series", "security"),
-        ("options", "listing", "reports", "messages"),
+        ("options", "listing", "reports", "messages", "buckets"),
         ("letters", "collector"),
         ("actions", "problems", "metrics"),
         ("pages",),
@@ -100,7 +100,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.console.pages": (
         ("theme", "table"),
         ("chart", "listings", "frame"),
-        ("overview", "stream", "consumer", "dead_letters", "logs"),
+        ("overview", "stream", "consumer", "buckets", "dead_letters", "logs"),
         ("routes",),
     ),
     "jetspark.cli": (

@@ -7,6 +7,7 @@ options       how the console runs: address, token, TLS
 listing       streams and consumers as the server lists them, in few requests
 reports       the switch, the agents and the jobs in the control stream
 messages      messages of a stream: a page of previews, one in full
+buckets       keys, revisions and objects
 letters       dead letters in pages
 collector     polls the server, for all browser tabs together
 actions       what the console can change, refused unless it may write, and recorded

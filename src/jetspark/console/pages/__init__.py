@@ -8,6 +8,7 @@ frame         what all pages share: the header, the banner, dialogs, updates
 overview      `/`: the server, streams, consumers, agents, jobs, problems
 stream        `/stream/NAME`: configuration, state, subjects, messages, consumers
 consumer      `/consumer/STREAM/NAME`: lag over time; pause, resume, reset
+buckets       `/buckets`: key-value buckets and object stores
 dead_letters  `/dead-letters`: what consumers gave up; replay, discard
 logs          `/logs`: agents, the stop button, jobs and their batches, actions
 routes        the addresses of the pages

@@ -19,7 +19,12 @@ from jetspark.jetstream.model.base import Model
 
 __all__ = ["PAUSES", "LivePage", "PageContext", "details", "failing", "figure", "page", "panel", "settings"]
 
-_TABS: Final = (("Overview", "/"), ("Dead letters", "/dead-letters"), ("Logs", "/logs"))
+_TABS: Final = (
+    ("Overview", "/"),
+    ("Buckets", "/buckets"),
+    ("Dead letters", "/dead-letters"),
+    ("Logs", "/logs"),
+)
 
 #: How long something can be paused; 0 is until it is resumed.
 PAUSES: Final = {60: "1 minute", 600: "10 minutes", 3600: "1 hour", 86400: "1 day", 0: "until resumed"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from jetspark.console.pages import consumer, dead_letters, logs, overview, stream
+from jetspark.console.pages import buckets, consumer, dead_letters, logs, overview, stream
 from jetspark.console.pages.frame import PageContext
 
 __all__ = ["register"]
@@ -24,6 +24,14 @@ def register(context: PageContext) -> None:
     @ui.page("/consumer/{stream_name}/{name}")
     async def show_consumer(stream_name: str, name: str) -> None:
         await consumer.build(context, stream_name, name)
+
+    @ui.page("/buckets")
+    def show_buckets() -> None:
+        buckets.build(context)
+
+    @ui.page("/bucket/{kind}/{name}")
+    async def show_bucket(kind: str, name: str) -> None:
+        await buckets.build_bucket(context, kind, name)
 
     @ui.page("/dead-letters")
     def show_dead_letters(stream: str = "", consumer: str = "") -> None:
