@@ -1,9 +1,9 @@
 """Polls the server for all browser tabs together, and keeps what they show.
 
-Streams are listed in pages, every two seconds while somebody looks. Consumers are listed stream by stream,
-one request after the other at an even pace; those of a stream whose page is open are listed every time. So
-the cost is bounded: beyond some hundred streams, the figures get older instead. While nobody looks, fewer
-requests keep the charts going.
+Streams are listed in pages, every two seconds while somebody looks; many pages take longer. Consumers are
+listed stream by stream, one request after the other at an even pace; those of a stream whose page is open are
+listed every time. So the cost is bounded: beyond some hundred streams, the figures get older instead. While
+nobody looks, fewer requests keep the charts going.
 
 What could not be read is in `errors`, and the rest goes on.
 """
@@ -43,6 +43,8 @@ _INTERVAL: Final = 2.0
 _PACE: Final = 25.0
 _IDLE_INTERVAL: Final = 15.0
 _IDLE_PACE: Final = 5.0
+#: Seconds between two pages of streams.
+_PAGE_WAIT: Final = 0.5
 #: Seconds between two looks at the account.
 _ACCOUNT: Final = 10.0
 #: Seconds for which a look at the figures from outside, such as a scrape, counts as somebody looking.
@@ -153,14 +155,12 @@ class Collector:
         self._watched = Signal()
         self._next_request = 0.0
         self._account_at = -_ACCOUNT
-        self._control: tuple[int, int] | None = None
+        self._listed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._tasks = [
-            asyncio.create_task(self._repeat(self._poll), name="jetspark-console-streams"),
-            asyncio.create_task(self._repeat(self._poll_consumers), name="jetspark-console-consumers"),
-        ]
+        polls = (self._poll_streams, self._poll_consumers, self._poll)
+        self._tasks = [asyncio.create_task(self._repeat(poll), name="jetspark-console") for poll in polls]
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -197,12 +197,15 @@ class Collector:
             self._watched.wake()
 
     async def refresh(self) -> None:
-        """Poll now, after something was changed."""
+        """Poll what is looked at now, after something was changed."""
         await self._poll()
 
     # --- polling
 
     async def _repeat(self, poll: Callable[[], Awaitable[None]]) -> None:
+        # The streams come first: all else is about them.
+        if poll != self._poll_streams:
+            await self._listed.wait()
         while True:
             began = time.monotonic()
             try:
@@ -243,8 +246,7 @@ class Collector:
             self.errors.pop(part, None)
 
     async def _poll(self) -> None:
-        async with self._reading("streams"):
-            await self._poll_streams()
+        """What is read every time; then the pages are told."""
         await self._poll_account()
         await self._poll_control()
         for name in {watcher.stream for watcher in self._watchers if watcher.stream is not None}:
@@ -263,8 +265,16 @@ class Collector:
                 logger.exception("a page of the console cannot be updated")
 
     async def _poll_streams(self) -> None:
+        async with self._reading("streams"):
+            await self._list_streams()
+        self._listed.set()
+
+    async def _list_streams(self) -> None:
         offset = 0
         while True:
+            if offset and self.passes:
+                # The server sorts all its streams for each page.
+                await asyncio.sleep(_PAGE_WAIT)
             await self._pace()
             page = await list_streams(self.js.api, offset)
             now = time.time()
@@ -343,22 +353,14 @@ class Collector:
             self.account = await self.js.account_info()
 
     async def _poll_control(self) -> None:
-        """Read the control stream, if something was stored there since."""
-        control = self.streams.get(CONTROL_STREAM)
-        if control is None:
-            self.switch, self._control = Switch(), None
-            self.agents.clear()
-            self.jobs.clear()
-            return
-        state = control.listed.state
-        if (state.last_seq, state.messages) == self._control:
+        if CONTROL_STREAM not in self.streams:
+            self._take_reports(Reports(Switch(), [], []))
             return
         async with self._reading("reports"):
             await self._pace()
             self.requests += 1  # The info of the stream, then the messages.
             with suppress(StreamNotFound):
                 self._take_reports(await read_reports(self.js))
-            self._control = state.last_seq, state.messages
 
     def _take_reports(self, reports: Reports) -> None:
         self.switch = reports.switch
