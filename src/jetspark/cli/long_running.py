@@ -92,10 +92,10 @@ def serve_metrics(out: Output, port: int | None, address: str | None, *sources: 
     from jetspark import metrics  # noqa: PLC0415 - needs an extra
 
     with metrics.serve(port, address or "127.0.0.1") as server:
-        host = f"[{address}]" if address and ":" in address else address or "127.0.0.1"
-        out.inform("serving metrics", url=f"http://{host}:{server.port}/metrics")
         for source in sources:
             metrics.register(source)
+        host = f"[{address}]" if address and ":" in address else address or "127.0.0.1"
+        out.inform("serving metrics", url=f"http://{host}:{server.port}/metrics")
         try:
             yield
         finally:
