@@ -33,6 +33,7 @@ _MASKS = [
         (r"^total \d+$", "total SIZE"),
         (r"/tmp/[\w-]+", "/tmp/ID"),
         (r"127\.0\.0\.1:(?!4999)\d+", "HOST:PORT"),
+        (r"\?token=[\w-]+", "?token=TOKEN"),
         (r"\bjetspark-[0-9a-f]{8}\b", "SERVER"),
         (r"(Process: |\"pid\": )\d+", r"\1PID"),
         (r"\bby [\w.-]+@[\w.-]+", "by USER"),
@@ -145,11 +146,14 @@ def _arguments(text: str, scratch: Path) -> list[str]:
 
 
 def _run_endless(command: Command, scratch: Path) -> list[str]:
-    process = Process(*shlex.split(command.text)[1:], cwd=scratch)
+    arguments = shlex.split(command.text)[1:]
+    if arguments[0] == "console":
+        arguments += ["--port", "0"]  # That of the page may be in use.
+    process = Process(*arguments, cwd=scratch)
     try:
         lines = [process.line().rstrip("\n") for _ in command.shown]
         process.signal(signal.SIGTERM)
-        assert process.end().code == os.EX_OK
+        assert process.end().code in (os.EX_OK, 128 + signal.SIGTERM)
         return lines
     finally:
         process.kill()

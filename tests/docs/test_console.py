@@ -74,6 +74,17 @@ def test_the_command_line(cli: Cli, server: Server, scratch: Path) -> None:
     page.run(cli, scratch)
 
 
+def test_the_console(cli: Cli, scratch: Path) -> None:
+    page = Page(
+        "docs/console.md",
+        before={"jetspark stream edit": lambda: cli("stream", "add", "ADVISORIES", "--subjects", "a.>")},
+        not_run={"pip install": "scripts/try-wheels"},
+        endless=("jetspark console",),
+        silent=("jetspark stream edit",),
+    )
+    page.run(cli, scratch)
+
+
 def give_up(url: str) -> None:
     """Deliver the next message of `billing` as often as it may be, without an acknowledgement."""
     with blocking.connect(url) as connection:

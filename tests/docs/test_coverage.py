@@ -14,6 +14,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 COMMANDS = {
     "README.md": "tests/docs/test_console.py",
     "docs/cli.md": "tests/docs/test_console.py",
+    "docs/console.md": "tests/docs/test_console.py",
     "docs/consume-logs.md": "tests/docs/test_console.py",
     "docs/demo.md": "tests/logs/job/test_demo.py compares a shorter one; that of the page takes minutes",
     "docs/pause.md": "tests/docs/test_console.py",
@@ -26,6 +27,7 @@ PROGRAMS = {
     "README.md": "tests/docs/test_python.py",
     "docs/blocking.md": "tests/docs/test_python.py",
     "docs/connecting.md": "tests/docs/test_python.py",
+    "docs/console.md": "tests/docs/test_python.py",
     "docs/consuming.md": "tests/docs/test_python.py",
     "docs/kv.md": "tests/docs/test_python.py",
     "docs/managing.md": "tests/docs/test_python.py",
@@ -81,7 +83,7 @@ def test_outputs_are_compared() -> None:
 
 def test_blocks_of_code_have_a_language_that_a_test_knows() -> None:
     """A block of another language, like `sh`, would be run by no test."""
-    known = {"", "conf", "console", "json", "python", "python nats-py", "sql", "toml"}
+    known = {"", "conf", "console", "json", "python", "python nats-py", "sql", "toml", "yaml"}
     for page in PAGES:
         fences = re.findall(r"^ *```(.*)$", page.read_text(), re.MULTILINE)
         assert set(fences) <= known, name(page)

@@ -162,6 +162,12 @@ async def test_publishing(server: Server) -> None:
         )
 
 
+async def test_the_console(server: Server) -> None:
+    async with jetspark.connect(server.url) as nc:
+        page = PythonPage("docs/console.md", replaced={"    await console.wait()\n": ""})
+        await page.run({"js": nc.jetstream()})
+
+
 async def test_traces(server: Server) -> None:
     async with jetspark.connect(server.url) as nc:
         js = nc.jetstream()
