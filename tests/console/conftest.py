@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, BrowserContext
 
 import jetspark.blocking
 from jetspark import ConsumerConfig, KeyValueConfig, ObjectStoreConfig, StreamConfig
-from jetspark.logs.control.jobs import JOBS, JobBatch, JobReport
 from jetspark.logs.control.switch import AGENTS, CONTROL_STREAM, AgentReport
+from jetspark.reports.jobs import JOBS, JobBatch, JobReport
 from jetspark.server import Server
 from tests.cli.support import Process
 from tests.support.browser import Tab, chromium, signed_in

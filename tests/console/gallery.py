@@ -10,8 +10,8 @@ import msgspec
 
 import jetspark.blocking
 from jetspark import ConsumerConfig, StreamConfig
-from jetspark.logs.control.jobs import JOBS, JobBatch, JobReport
 from jetspark.logs.control.switch import AGENTS, CONTROL_STREAM, AgentReport
+from jetspark.reports.jobs import JOBS, JobBatch, JobReport
 
 __all__ = ["Gallery"]
 

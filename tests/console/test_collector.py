@@ -22,7 +22,7 @@ from jetspark.console.metrics import exposition
 from jetspark.console.problems import problems
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.control import switch as control
-from jetspark.logs.control.jobs import JOBS, JobBatch, JobReport
+from jetspark.reports.jobs import JOBS, JobBatch, JobReport
 from jetspark.server import Server
 
 

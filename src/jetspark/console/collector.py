@@ -31,8 +31,8 @@ from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, Error, StreamNotFound
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import AccountInfo
-from jetspark.logs.control.jobs import JobReport
 from jetspark.logs.control.switch import CONTROL_STREAM, AgentReport, Switch
+from jetspark.reports.jobs import JobReport
 
 __all__ = ["Collector", "WatchedAgent", "WatchedConsumer", "WatchedStream"]
 

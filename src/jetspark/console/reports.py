@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from jetspark.jetstream.context import JetStream
-from jetspark.logs.control.jobs import HISTORY, JOBS, JobReport
 from jetspark.logs.control.switch import (
     AGENTS,
     CONTROL_PREFIX,
@@ -23,6 +22,7 @@ from jetspark.logs.control.switch import (
     parse_report,
     parse_switch,
 )
+from jetspark.reports.jobs import HISTORY, JOBS, JobReport
 
 __all__ = ["Reports", "agent_state", "is_silent", "job_state", "obeys", "read_reports"]
 

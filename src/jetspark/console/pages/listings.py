@@ -10,7 +10,7 @@ from jetspark.console.collector import Collector, WatchedAgent, WatchedConsumer,
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.reports import agent_state, job_state, obeys
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate
-from jetspark.logs.control.jobs import JobReport
+from jetspark.reports.jobs import JobReport
 
 __all__ = [
     "agents_table",

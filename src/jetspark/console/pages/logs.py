@@ -13,7 +13,7 @@ from jetspark.console.pages.listings import agents_table, jobs_table, moment
 from jetspark.console.pages.table import Column, PagedTable
 from jetspark.console.reports import agent_state, obeys
 from jetspark.console.text import line, show_count, show_duration, show_rate, show_time
-from jetspark.logs.control.jobs import JobBatch, JobReport
+from jetspark.reports.jobs import JobBatch, JobReport
 
 __all__ = ["build"]
 
