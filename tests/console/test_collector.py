@@ -24,6 +24,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.logs.control import switch as control
 from jetspark.reports.jobs import JOBS, JobBatch, JobReport
 from jetspark.server import Server
+from tests.support.metrics_page import served_by
 
 
 @pytest_asyncio.fixture
@@ -250,7 +251,10 @@ async def test_the_metrics_are_what_prometheus_reads(js: JetStream) -> None:
     )
     await control.control_stream(js)
     await js.publish(f"{control.AGENTS}.x", msgspec.json.encode(agent))
-    job = JobReport(name="access", host="spark", pid=2, state="running", rows=5, lag=3, bad_lines=1)
+    batch = JobBatch(id=4, at=1.0, rows=5, seconds=2.0, lag=3)
+    job = JobReport(
+        name="access", host="spark", pid=2, state="running", rows=5, lag=3, bad_lines=1, batches=[batch]
+    )
     await js.publish(f"{JOBS}.access", msgspec.json.encode(job))
     async with Collector(js) as collector:
         await until(collector, lambda: bool(collector.jobs and list(collector.consumers())))
@@ -267,3 +271,4 @@ async def test_the_metrics_are_what_prometheus_reads(js: JetStream) -> None:
     assert samples["jetspark_job_rows_total", "access", "spark"] == 5
     assert samples["jetspark_job_lag_messages", "access", "spark"] == 3
     assert samples["jetspark_server_up",] == 1
+    assert {name for name, *_ in samples} == served_by("console")
