@@ -119,6 +119,9 @@ ADVISORIES = (
 CONTROL = (
     b'{"paused":true,"until":"2099-01-01T00:00:00Z","at":"2026-11-15T10:22:31Z","by":"root@host"}',
     b'{"name":"a","host":"h","pid":5,"state":"shipping","obeys":3,"lines":1,"bytes":2,"behind":0}',
+    b'{"name":"access","host":"web1","pid":7,"state":"running","source":"LOGS","sink":"out","rows":10,'
+    b'"bad_lines":1,"rate":5.5,"lag":3,"error":"","batches":[{"id":4,"at":1.5,"rows":10,"seconds":2.0,'
+    b'"lag":3,"bad_lines":1}]}',
 )
 
 #: The metadata of objects, as nats.go and nats-py store it.

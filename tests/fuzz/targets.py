@@ -46,6 +46,8 @@ from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.objects.info import same_digest, stored_info
 from jetspark.jetstream.read import direct
 from jetspark.logs.control.switch import AgentReport, parse_report, parse_switch
+from jetspark.metrics import job_samples
+from jetspark.reports.jobs import JobReport
 from jetspark.wire import MsgFrame, pub_acks
 from jetspark.wire.websocket import Decoder, read_answer
 from tests.fuzz import corpus
@@ -208,6 +210,9 @@ def _advisory(data: bytes) -> None:
 def _control(data: bytes) -> None:
     parse_switch(data, 5).holds(datetime.now(UTC))
     repr(parse_report(data, AgentReport))
+    job = parse_report(data, JobReport)
+    if job is not None:
+        assert list(job_samples(job))
 
 
 def _object(data: bytes) -> None:
