@@ -17,9 +17,11 @@ from jetspark import ConsumerConfig, StreamConfig
 from jetspark.console import collector as module
 from jetspark.console.collector import Collector
 from jetspark.console.letters import count_letters
+from jetspark.console.listing import StreamPage, list_streams
 from jetspark.console.messages import read_message, read_page, top_subjects
 from jetspark.console.metrics import exposition
 from jetspark.console.problems import problems
+from jetspark.jetstream.api import API
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.control import switch as control
 from jetspark.reports.jobs import JOBS, JobBatch, JobReport
@@ -95,6 +97,24 @@ async def test_more_streams_than_a_page_holds_are_all_found(js: JetStream) -> No
     async with Collector(js) as collector:
         await until(collector, lambda: len(collector.streams) == 300)
         assert collector.stream_total == 300
+
+
+async def test_streams_without_a_leader_are_told_and_kept(
+    js: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await js.create_stream(StreamConfig(name="A", subjects=["a"]))
+    listed: list[StreamPage] = []
+
+    async def without_leader(api: API, offset: int) -> StreamPage:
+        page = await list_streams(api, offset)
+        listed.append(page)
+        return page if len(listed) == 1 else StreamPage(missing=["A"], total=1, limit=256)
+
+    monkeypatch.setattr(module, "list_streams", without_leader)
+    async with Collector(js) as collector:
+        await until(collector, lambda: collector.passes >= 5)
+        assert list(collector.streams) == ["A"]
+        assert problems(collector)[0].what == "Stream A does not answer: it has no leader"
 
 
 async def test_agents_and_jobs_are_found_in_the_control_stream(js: JetStream) -> None:

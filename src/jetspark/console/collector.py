@@ -143,6 +143,8 @@ class Collector:
         self.errors: dict[str, str] = {}
         #: Streams on the server, if there are more than are kept.
         self.stream_total = 0
+        #: Streams that no leader answered for.
+        self.missing: list[str] = []
         #: Requests sent so far.
         self.requests = 0
         #: Passes over all streams, and over all consumers.
@@ -271,6 +273,7 @@ class Collector:
 
     async def _list_streams(self) -> None:
         offset = 0
+        missing: set[str] = set()
         while True:
             if offset and self.passes:
                 # The server sorts all its streams for each page.
@@ -280,14 +283,17 @@ class Collector:
             now = time.time()
             for listed in page.streams or ():
                 self._take_stream(listed, now)
-            step = _step(page, len(page.streams or ()))
+            missing.update(page.missing or ())
+            step = _step(page, len(page.streams or ()) + len(page.missing or ()))
             offset += step
             if not step or offset >= min(page.total, _STREAMS):
                 break
         self.stream_total = page.total
+        self.missing = sorted(missing)
         self.passes += 1
         # Twice: what moved to another page meanwhile is missed once.
-        for name in [name for name, stream in self.streams.items() if stream.seen < self.passes - 1]:
+        late = (name for name, stream in self.streams.items() if stream.seen < self.passes - 1)
+        for name in [name for name in late if name not in missing]:
             del self.streams[name]
 
     def _take_stream(self, listed: ListedStream, now: float) -> None:
@@ -323,7 +329,8 @@ class Collector:
             for listed in page.consumers or ():
                 found.add(listed.name)
                 self._take_consumer(stream, listed, now)
-            step = _step(page, len(page.consumers or ()))
+            found.update(page.missing or ())
+            step = _step(page, len(page.consumers or ()) + len(page.missing or ()))
             offset += step
             if not step or offset >= min(page.total, _CONSUMERS):
                 break

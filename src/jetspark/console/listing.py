@@ -122,6 +122,8 @@ class StreamPage(msgspec.Struct):
     """A page of streams."""
 
     streams: list[ListedStream] | None = None
+    #: Streams that no leader answered for.
+    missing: list[str] | None = None
     total: _Count = 0
     limit: _Count = 0
     error: dict[str, Any] | None = None
@@ -131,6 +133,8 @@ class ConsumerPage(msgspec.Struct):
     """A page of the consumers of a stream."""
 
     consumers: list[ListedConsumer] | None = None
+    #: Consumers that no leader answered for.
+    missing: list[str] | None = None
     total: _Count = 0
     limit: _Count = 0
     error: dict[str, Any] | None = None

@@ -47,6 +47,8 @@ def problems(collector: Collector) -> list[Problem]:
 
 def _all(collector: Collector) -> Iterator[Problem]:
     yield from _of_server(collector)
+    for name in collector.missing:
+        yield Problem("error", f"Stream {name} does not answer: it has no leader", "Start its servers")
     yield from _of_logs(collector)
     for stream in collector.streams.values():
         yield from _of_stream(stream)
@@ -131,7 +133,8 @@ def _of_stream(stream: WatchedStream) -> Iterator[Problem]:
             yield Problem("error", f"Stream {name} has no leader", "Start its servers", link)
         for peer in cluster.replicas:
             if peer.offline or not peer.current:
-                state_of_peer = "offline" if peer.offline else f"{show_count(peer.lag)} operations behind"
+                behind = f"{show_count(peer.lag)} operations behind" if peer.lag else "out of touch"
+                state_of_peer = "offline" if peer.offline else behind
                 yield Problem(
                     "warning",
                     f"A replica of stream {name} is not current: {peer.name} is {state_of_peer}",
