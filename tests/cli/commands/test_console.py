@@ -78,6 +78,11 @@ def test_a_port_that_is_taken_is_told(shared_server: Server) -> None:
     assert ended.err.endswith("Choose another port; 0 takes any that is free\n")
 
 
+def test_its_messages_can_be_json(cli: Cli) -> None:
+    ended = cli("console", "--tls-key", "/nowhere", "--log-format", "json", code=2)
+    assert json.loads(ended.err)["message"] == "--tls-key: /nowhere is not a file"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -10,6 +10,7 @@ import typer
 
 from jetspark.cli.args.parameters import option
 from jetspark.cli.command import Run, command, single
+from jetspark.cli.long_running import LogFormat
 from jetspark.cli.settings import read_secret
 from jetspark.cli.ui.failure import Exit, Failure, require
 from jetspark.console.options import DEFAULT_PORT, ConsoleOptions
@@ -67,6 +68,7 @@ async def console(
     tls_key: Annotated[
         Path | None, option("--tls-key", metavar="FILE", help="Key of that certificate.")
     ] = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Show streams, consumers, dead letters, agents and jobs in a browser, live.
 
