@@ -53,7 +53,7 @@ def own_parameters(command: Any) -> list[Any]:
 def with_value(name: str, command: Any, parameter: Any, value: str, server: Server) -> list[str]:
     """The arguments of a command, with one replaced or added."""
     given = [*COMMANDS[name], *(["--core"] if name == "pub" else [])]  # It would wait for a stream.
-    if name == "server run":
+    if name in ("server run", "console"):
         given = ["--port", str(server.port)]  # It is taken, so that no server starts.
     if parameter.param_type_name != "argument":
         return [*given, parameter.opts[0], value]
