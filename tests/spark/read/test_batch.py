@@ -134,8 +134,9 @@ def test_a_table_can_be_asked_in_sql(spark: SparkSession, bench: Bench) -> None:
     stream = bench.stream()
     bench.publish(stream, 7, token="a")
     bench.publish(stream, 5, token="b")
-    bench.read(spark, stream).createOrReplaceTempView("orders")
-    rows = spark.sql("SELECT subject, count(*) AS n, max(sequence) AS last FROM orders GROUP BY subject")
+    session = spark.newSession()  # Its views are its own.
+    bench.read(session, stream).createOrReplaceTempView("orders")
+    rows = session.sql("SELECT subject, count(*) AS n, max(sequence) AS last FROM orders GROUP BY subject")
     assert {(row.subject, row.n, row.last) for row in rows.collect()} == {
         (f"{stream}.a", 7, 7),
         (f"{stream}.b", 5, 12),

@@ -72,7 +72,7 @@ class Supervised(Pipeline):
         self.failures: list[str] = []
 
     def sample(self) -> Sample:
-        if self.job.failed:
+        if self.job is not None and self.job.failed:
             assert "Nothing is lost: the next run repeats the batch" in self.job.last_message
             self.failures.append(self.job.last_message)
             self.kill_job()
@@ -221,6 +221,7 @@ def test_each_line_is_in_the_table_once_and_readers_see_whole_batches_whatever_i
     began = time.monotonic()
     with ExitStack() as contexts:
         pipeline = contexts.enter_context(Supervised(tmp_path / "pipeline", hosts, table_format=format))
+        pipeline.start(print, lambda sample: None, timeout=SLOW)
         kind = Kind(format, pipeline.table)
         poller = Poller(kind, pipeline.place / "checkpoint/rows")
         compactions = Compactions(kind, pipeline.config, pipeline.place / "compact.log", random.Random(seed))
