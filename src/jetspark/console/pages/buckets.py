@@ -10,7 +10,7 @@ from nicegui import ui
 from jetspark.console.buckets import bucket_of, read_history, read_keys, read_objects
 from jetspark.console.collector import Collector, WatchedStream
 from jetspark.console.pages.frame import PageContext, details, failing, page, panel
-from jetspark.console.pages.table import Column, PagedTable
+from jetspark.console.pages.table import Column, PagedTable, numbers
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_time
 from jetspark.jetstream.objects.info import ObjectInfo
 
@@ -37,20 +37,8 @@ def _buckets_table(collector: Collector) -> PagedTable[WatchedStream]:
                 style="link",
             ),
             Column("kind", "Kind", lambda each: bucket(each)[0], lambda each: bucket(each)[0]),
-            Column(
-                "messages",
-                "Messages",
-                lambda each: show_count(each.listed.state.messages),
-                lambda each: each.listed.state.messages,
-                number=True,
-            ),
-            Column(
-                "bytes",
-                "Size",
-                lambda each: show_bytes(each.listed.state.bytes),
-                lambda each: each.listed.state.bytes,
-                number=True,
-            ),
+            numbers("messages", "Messages", lambda each: each.listed.state.messages, show_count),
+            numbers("bytes", "Size", lambda each: each.listed.state.bytes, show_bytes),
             Column(
                 "when",
                 "Last change",
@@ -89,14 +77,8 @@ async def _objects(context: PageContext, name: str) -> None:
     PagedTable[ObjectInfo](
         [
             Column("name", "Object", lambda each: line(each.name), lambda each: each.name, style="long"),
-            Column("size", "Size", lambda each: show_bytes(each.size), lambda each: each.size, number=True),
-            Column(
-                "chunks",
-                "Chunks",
-                lambda each: show_count(each.chunks),
-                lambda each: each.chunks,
-                number=True,
-            ),
+            numbers("size", "Size", lambda each: each.size, show_bytes),
+            numbers("chunks", "Chunks", lambda each: each.chunks, show_count),
             Column("modified", "Stored (UTC)", lambda each: show_time(each.modified)),
             Column("digest", "Digest", lambda each: line(each.digest, 80), style="long"),
             Column("description", "Description", lambda each: line(each.description or ""), style="long"),

@@ -9,7 +9,7 @@ from nicegui import ui
 from jetspark.console.letters import Letter, LetterCount, LetterPage, count_letters, read_letters
 from jetspark.console.messages import read_message
 from jetspark.console.pages.frame import LivePage, PageContext, details, failing, page, panel
-from jetspark.console.pages.table import Column, PagedTable
+from jetspark.console.pages.table import Column, PagedTable, numbers
 from jetspark.console.text import line, show_bytes, show_count, show_time
 from jetspark.errors import UsageError
 
@@ -44,13 +44,7 @@ class LetterBrowser:
                         style="link",
                     ),
                     Column("stream", "Stream", lambda each: line(each.stream), lambda each: each.stream),
-                    Column(
-                        "letters",
-                        "Dead letters",
-                        lambda each: show_count(each.letters),
-                        lambda each: each.letters,
-                        number=True,
-                    ),
+                    numbers("letters", "Dead letters", lambda each: each.letters, show_count),
                 ],
                 lambda: self._counts,
                 key=lambda each: f"{each.stream} {each.consumer}",
@@ -103,13 +97,7 @@ class LetterBrowser:
                             lambda each: each.subject,
                             style="long",
                         ),
-                        Column(
-                            "size",
-                            "Size",
-                            lambda each: show_bytes(each.size),
-                            lambda each: each.size,
-                            number=True,
-                        ),
+                        numbers("size", "Size", lambda each: each.size, show_bytes),
                         Column("message", "Message", lambda each: each.preview, style="long"),
                     ],
                     lambda: self._page.letters,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from jetspark.console.collector import Collector, WatchedAgent, WatchedConsumer, WatchedStream
-from jetspark.console.pages.table import Column, PagedTable
+from jetspark.console.pages.table import Column, PagedTable, numbers
 from jetspark.console.reports import agent_state, job_state, obeys
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate
 from jetspark.reports.jobs import JobReport
@@ -40,27 +40,9 @@ def streams_table(collector: Collector) -> PagedTable[WatchedStream]:
                 lambda each: line(", ".join(each.listed.config.subjects or ()), 120),
                 style="long",
             ),
-            Column(
-                "messages",
-                "Messages",
-                lambda each: show_count(each.listed.state.messages),
-                lambda each: each.listed.state.messages,
-                number=True,
-            ),
-            Column(
-                "bytes",
-                "Size",
-                lambda each: show_bytes(each.listed.state.bytes),
-                lambda each: each.listed.state.bytes,
-                number=True,
-            ),
-            Column(
-                "rate",
-                "In/s",
-                lambda each: show_rate(each.stored.rate),
-                lambda each: each.stored.rate,
-                number=True,
-            ),
+            numbers("messages", "Messages", lambda each: each.listed.state.messages, show_count),
+            numbers("bytes", "Size", lambda each: each.listed.state.bytes, show_bytes),
+            numbers("rate", "In/s", lambda each: each.stored.rate, show_rate),
             Column("first", "First", lambda each: show_count(each.listed.state.first_seq), number=True),
             Column(
                 "last",
@@ -76,13 +58,7 @@ def streams_table(collector: Collector) -> PagedTable[WatchedStream]:
                 lambda each: _sortable(each.listed.state.last_ts),
                 number=True,
             ),
-            Column(
-                "consumers",
-                "Consumers",
-                lambda each: show_count(each.listed.state.consumer_count),
-                lambda each: each.listed.state.consumer_count,
-                number=True,
-            ),
+            numbers("consumers", "Consumers", lambda each: each.listed.state.consumer_count, show_count),
         ],
         lambda: list(collector.streams.values()),
         key=lambda each: each.listed.name,
@@ -111,34 +87,10 @@ def consumers_table(
                 style="link",
             ),
             *([stream] if with_stream else []),
-            Column(
-                "pending",
-                "Lag",
-                lambda each: show_count(each.listed.num_pending),
-                lambda each: each.listed.num_pending,
-                number=True,
-            ),
-            Column(
-                "in_flight",
-                "In flight",
-                lambda each: show_count(each.listed.num_ack_pending),
-                lambda each: each.listed.num_ack_pending,
-                number=True,
-            ),
-            Column(
-                "redelivered",
-                "Redelivered",
-                lambda each: show_count(each.listed.num_redelivered),
-                lambda each: each.listed.num_redelivered,
-                number=True,
-            ),
-            Column(
-                "rate",
-                "Delivered/s",
-                lambda each: show_rate(each.delivered.rate),
-                lambda each: each.delivered.rate,
-                number=True,
-            ),
+            numbers("pending", "Lag", lambda each: each.listed.num_pending, show_count),
+            numbers("in_flight", "In flight", lambda each: each.listed.num_ack_pending, show_count),
+            numbers("redelivered", "Redelivered", lambda each: each.listed.num_redelivered, show_count),
+            numbers("rate", "Delivered/s", lambda each: each.delivered.rate, show_rate),
             Column(
                 "active",
                 "Last activity",
@@ -203,27 +155,9 @@ def agents_table(collector: Collector) -> PagedTable[WatchedAgent]:
                 lambda each: "yes" if obeys(each.report, collector.switch) else "no",
                 lambda each: obeys(each.report, collector.switch),
             ),
-            Column(
-                "rate",
-                "Lines/s",
-                lambda each: show_rate(each.lines.rate),
-                lambda each: each.lines.rate,
-                number=True,
-            ),
-            Column(
-                "lines",
-                "Lines",
-                lambda each: show_count(each.report.lines),
-                lambda each: each.report.lines,
-                number=True,
-            ),
-            Column(
-                "behind",
-                "Behind",
-                lambda each: show_bytes(each.report.behind),
-                lambda each: each.report.behind,
-                number=True,
-            ),
+            numbers("rate", "Lines/s", lambda each: each.lines.rate, show_rate),
+            numbers("lines", "Lines", lambda each: each.report.lines, show_count),
+            numbers("behind", "Behind", lambda each: each.report.behind, show_bytes),
             Column(
                 "heard",
                 "Last heard",
@@ -248,16 +182,10 @@ def jobs_table(collector: Collector) -> PagedTable[JobReport]:
         [
             Column("name", "Job", lambda job: line(job.name, 80), lambda job: job.name, style="long"),
             Column("state", "State", lambda job: line(job_state(job), 20), job_state, style="state"),
-            Column("rate", "Rows/s", lambda job: show_rate(job.rate), lambda job: job.rate, number=True),
-            Column("rows", "Rows", lambda job: show_count(job.rows), lambda job: job.rows, number=True),
-            Column("lag", "Lag", lambda job: show_count(job.lag), lambda job: job.lag, number=True),
-            Column(
-                "bad",
-                "Dead letters",
-                lambda job: show_count(job.bad_lines),
-                lambda job: job.bad_lines,
-                number=True,
-            ),
+            numbers("rate", "Rows/s", lambda job: job.rate, show_rate),
+            numbers("rows", "Rows", lambda job: job.rows, show_count),
+            numbers("lag", "Lag", lambda job: job.lag, show_count),
+            numbers("bad", "Dead letters", lambda job: job.bad_lines, show_count),
             Column("batch", "Last batch", _last_batch, number=True),
             Column("error", "Error", lambda job: line(job.error, 160), style="wrap"),
         ],

@@ -10,7 +10,7 @@ from jetspark.console.actions import Action
 from jetspark.console.pages.chart import Chart, Line
 from jetspark.console.pages.frame import PAUSES, LivePage, PageContext, page, panel
 from jetspark.console.pages.listings import agents_table, jobs_table, moment
-from jetspark.console.pages.table import Column, PagedTable
+from jetspark.console.pages.table import Column, PagedTable, numbers
 from jetspark.console.reports import agent_state, obeys
 from jetspark.console.text import line, show_count, show_duration, show_rate, show_time
 from jetspark.reports.jobs import JobBatch, JobReport
@@ -144,34 +144,10 @@ def _batches(context: PageContext) -> PagedTable[tuple[str, JobBatch]]:
             Column(
                 "rows", "Rows", lambda each: show_count(each[1].rows), lambda each: each[1].rows, number=True
             ),
-            Column(
-                "seconds",
-                "Took",
-                lambda each: show_duration(each[1].seconds),
-                lambda each: each[1].seconds,
-                number=True,
-            ),
-            Column(
-                "rate",
-                "Rows/s",
-                lambda each: show_rate(each[1].rows / max(each[1].seconds, 0.001)),
-                lambda each: each[1].rows / max(each[1].seconds, 0.001),
-                number=True,
-            ),
-            Column(
-                "lag",
-                "Lag after",
-                lambda each: show_count(each[1].lag),
-                lambda each: each[1].lag,
-                number=True,
-            ),
-            Column(
-                "bad",
-                "Dead letters",
-                lambda each: show_count(each[1].bad_lines),
-                lambda each: each[1].bad_lines,
-                number=True,
-            ),
+            numbers("seconds", "Took", lambda each: each[1].seconds, show_duration),
+            numbers("rate", "Rows/s", lambda each: each[1].rows / max(each[1].seconds, 0.001), show_rate),
+            numbers("lag", "Lag after", lambda each: each[1].lag, show_count),
+            numbers("bad", "Dead letters", lambda each: each[1].bad_lines, show_count),
         ],
         lambda: [
             (job.name, batch) for job in context.collector.jobs.values() for batch in job.batches[-500:]

@@ -21,7 +21,7 @@ from jetspark.console.pages.frame import (
     settings,
 )
 from jetspark.console.pages.listings import consumers_table
-from jetspark.console.pages.table import Column, PagedTable
+from jetspark.console.pages.table import Column, PagedTable, numbers
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate, show_time
 from jetspark.errors import Error, UsageError
 from jetspark.jetstream.model.info import StreamInfo
@@ -125,9 +125,7 @@ def _subjects(subjects: list[tuple[str, int]] | None) -> None:
     PagedTable[tuple[str, int]](
         [
             Column("subject", "Subject", lambda each: line(each[0]), lambda each: each[0], style="long"),
-            Column(
-                "messages", "Messages", lambda each: show_count(each[1]), lambda each: each[1], number=True
-            ),
+            numbers("messages", "Messages", lambda each: each[1], show_count),
         ],
         lambda: subjects,
         key=lambda each: each[0].encode("utf-8", "replace").decode(),

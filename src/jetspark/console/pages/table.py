@@ -10,9 +10,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from nicegui import events, ui
 
-__all__ = ["Column", "PagedTable"]
+__all__ = ["Column", "PagedTable", "numbers"]
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 #: Rows of a page at most, whatever the browser asks for.
 _MOST: Final = 100
@@ -42,6 +43,11 @@ class Column(NamedTuple, Generic[T]):
     #: `link` shows a link to the row, `state` a coloured dot before the text; `long` cuts the text, `wrap`
     #: breaks it into lines.
     style: str = ""
+
+
+def numbers(name: str, label: str, value: Callable[[T], V], show: Callable[[V], str]) -> Column[T]:
+    """A column of numbers, sorted by what it shows."""
+    return Column(name, label, lambda each: show(value(each)), value, number=True)
 
 
 class PagedTable(Generic[T]):
