@@ -167,14 +167,19 @@ class Consumer:
         self,
         max_messages: int,
         *,
+        max_bytes: int | None = None,
         group: str | None = None,
         priority: int | None = None,
         min_pending: int | None = None,
         min_ack_pending: int | None = None,
     ) -> Batch:
-        """Up to `max_messages` of the messages that are available now; an empty list when there are none."""
+        """Up to `max_messages` of the messages that are available now, up to `max_bytes` bytes.
+
+        An empty list when there are none.
+        """
         request = no_wait_request(
             max_messages,
+            max_bytes=max_bytes,
             group=self._group(group),
             priority=priority,
             min_pending=min_pending,

@@ -141,6 +141,17 @@ async def test_no_wait_brings_no_more_than_asked_for(js: JetStream) -> None:
     assert sequences(await consumer.fetch_no_wait(10)) == [3, 4, 5]
 
 
+async def test_no_wait_brings_no_more_bytes_than_asked_for(js: JetStream) -> None:
+    stream = await make_stream(js)
+    for _ in range(4):
+        await js.publish("orders.new", b"x" * 300)
+    consumer = await stream.create_consumer(ConsumerConfig(name="worker", ack_policy="none"))
+    assert sequences(await consumer.fetch_no_wait(10, max_bytes=1000)) == [1, 2]
+    assert sequences(await consumer.fetch_no_wait(1, max_bytes=1000)) == [3]
+    assert await consumer.fetch_no_wait(10, max_bytes=100) == []
+    assert sequences(await consumer.fetch_no_wait(10)) == [4]
+
+
 # --- what is asked
 
 
@@ -195,10 +206,12 @@ async def test_bad_arguments_are_named(js: JetStream, arguments: dict[str, Any],
         await consumer.fetch(**arguments)
 
 
-async def test_no_wait_needs_a_number(js: JetStream) -> None:
+async def test_no_wait_needs_limits_that_let_something_through(js: JetStream) -> None:
     consumer = await make_consumer(js)
     with pytest.raises(UsageError, match="max_messages"):
         await consumer.fetch_no_wait(0)
+    with pytest.raises(UsageError, match="max_bytes"):
+        await consumer.fetch_no_wait(1, max_bytes=0)
 
 
 # --- several at a time

@@ -137,9 +137,7 @@ def fetch_request(
     """
     if max_messages is None and max_bytes is None:
         raise UsageError("give max_messages or max_bytes, or both")
-    for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} must be at least 1, not {value}")
+    _check_limits(max_messages, max_bytes)
     word, expires = ("expires", expires) if timeout is None else ("timeout", timeout)
     if not 0 < expires < math.inf:
         raise UsageError(f"{word} must be more than 0 seconds, not {expires!r}")
@@ -165,8 +163,7 @@ def no_wait_request(
     min_ack_pending: int | None = None,
 ) -> PullRequest:
     """A request for messages that are available now. Raises `UsageError` for invalid options."""
-    if max_messages < 1:
-        raise UsageError(f"max_messages must be at least 1, not {max_messages}")
+    _check_limits(max_messages, max_bytes)
     return PullRequest(
         batch=max_messages,
         max_bytes=max_bytes,
@@ -176,6 +173,12 @@ def no_wait_request(
         min_pending=min_pending,
         min_ack_pending=min_ack_pending,
     )
+
+
+def _check_limits(max_messages: int | None, max_bytes: int | None) -> None:
+    for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} must be at least 1, not {value}")
 
 
 def shortened(request: PullRequest, expires: float) -> dict[str, object]:

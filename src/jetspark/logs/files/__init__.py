@@ -2,5 +2,6 @@
 
 files       appends, syncs and rotates the files
 writer      a batch of messages into files, in a thread; imports `files`
-consumer    pulls batches and acknowledges them; imports both
+cumulative  acknowledgements that cover all earlier messages
+consumer    pulls batches and acknowledges them; imports the others
 """

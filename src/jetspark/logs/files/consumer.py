@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from jetspark.errors import ConnectionError, Error, NoResponders, Timeout, UsageError
+from jetspark.errors import ConnectionError, Error, Timeout, UsageError
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg, ack_all
 from jetspark.jetstream.model.consumer import AckPolicy
-from jetspark.jetstream.pull.bounds import Bounds
-from jetspark.jetstream.pull.fetch import Fetch
-from jetspark.jetstream.pull.request import Leftover, PullTarget, no_wait_request
+from jetspark.logs.files.cumulative import CumulativeAck
 from jetspark.logs.files.files import LogFiles
 from jetspark.logs.files.writer import LogWriter, Outcome
 
@@ -48,9 +46,6 @@ _PULL: Final = 5.0
 _RETRY_WAIT: Final = 1.0
 #: Seconds that the server may be late with a redelivery.
 _LATE: Final = 0.25
-#: The number of written messages to remember that were nak'ed because of an earlier one. Others are written
-#: twice.
-_REMEMBERED: Final = 200_000
 
 
 class ConsumeOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -124,22 +119,19 @@ class LogConsumer:
         self._options = options
         self._report = report
         self._stopping = asyncio.Event()
-        self._leftover = Leftover()
         config = consumer.config
-        self._ack_all = config.ack_policy == AckPolicy.ALL
         self._ack_wait = config.ack_wait or 30.0
-        self._ack_every, self._batch = options.ack_every, options.batch
+        ack_every, self._batch = options.ack_every, options.batch
         if config.max_ack_pending is not None and config.max_ack_pending > 0:
             # The server stops delivering at this many. Leave room for the next batch while the
             # acknowledgement of the last one is on its way.
-            self._ack_every = max(min(options.ack_every, config.max_ack_pending // 2), 1)
+            ack_every = max(min(options.ack_every, config.max_ack_pending // 2), 1)
             self._batch = max(min(options.batch, config.max_ack_pending // 4), 1)
-        # With ack policy `all`: the last written message, how many are unacknowledged, and since when.
-        self._last: JetStreamMsg | None = None
-        self._unacked = 0
-        self._acked_at = time.monotonic()
-        # With ack policy `all`: sequences of messages that are written, but nak'ed because of an earlier one.
-        self._written: set[int] = set()
+        # With ack policy `all`.
+        self._cumulative: CumulativeAck | None = None
+        if config.ack_policy == AckPolicy.ALL:
+            self._cumulative = CumulativeAck(consumer, every=ack_every, interval=options.ack_interval)
+        self._incomplete = False
         self._waiting = False
         self.status = LogStatus()
         if config.ack_policy == AckPolicy.NONE:
@@ -147,7 +139,7 @@ class LogConsumer:
                 f"consumer {consumer.name} has ack policy none: lines could be lost",
                 hint="Use a consumer with ack policy explicit or all",
             )
-        if self._ack_all and options.ack_interval >= self._ack_wait:
+        if self._cumulative is not None and options.ack_interval >= self._ack_wait:
             raise UsageError(
                 f"ack_interval must be less than the ack_wait of consumer {consumer.name}, "
                 f"{self._ack_wait:g} s: every message would be redelivered",
@@ -165,13 +157,12 @@ class LogConsumer:
                 messages = await self._pull_with_retry()
                 if messages:
                     await self._handle(messages)
-                elif self._options.once:
-                    if self._last is None:
-                        break
-                    self._ack_last()  # The server may deliver more then.
+                elif self._options.once and self._nothing_left():
+                    break
                 self._ack_if_due()
         finally:
-            self._ack_last()
+            if self._cumulative is not None:
+                self._cumulative.ack()
             with suppress(Timeout, ConnectionError):
                 await self._js.connection.flush()  # Without a server, it redelivers them later.
 
@@ -184,8 +175,6 @@ class LogConsumer:
         except Error as error:
             if self._options.once or not error.transient:
                 raise
-            if isinstance(error, NoResponders):
-                await self._check_consumer()
             if not self._waiting:
                 self._report(f"waiting for the server: {error}")
             self._waiting = True
@@ -196,48 +185,40 @@ class LogConsumer:
             self._report("the server is back")
         return messages
 
-    async def _check_consumer(self) -> None:
-        """Raise `ConsumerNotFound` and similar errors if the consumer is gone."""
-        try:
-            await self._consumer.info()
-        except Error as error:
-            if not error.transient:
-                raise
-
     async def _pull(self) -> Sequence[JetStreamMsg]:
         batch = await self._fetch_available()
         if batch or self._options.once:
             return batch
         expires = _PULL
-        if self._last is not None:
-            due = self._acked_at + self._options.ack_interval - time.monotonic()
-            expires = min(max(due, 0.05), _PULL)
+        if (due := self._ack_due) is not None:
+            expires = min(max(due - time.monotonic(), 0.05), _PULL)
         pulling = asyncio.create_task(self._consumer.fetch(1, expires=expires))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((pulling, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not pulling.done():
-                pulling.cancel()  # A message on its way is redelivered.
-                return []
-            return pulling.result()
+            if pulling.done():
+                return pulling.result()
         finally:
             stopping.cancel()
             pulling.cancel()
+        # A message that was on its way is the first of the next fetch.
+        return await self._consumer.fetch_no_wait(1) if self._js.connection.connected else []
 
     async def _fetch_available(self) -> Sequence[JetStreamMsg]:
         """The messages that are available now, limited by number and bytes."""
-        js, consumer = self._js, self._consumer
-        if consumer.config.priority_groups:
-            return await consumer.fetch_no_wait(self._batch)  # It handles groups and pins.
-        target = PullTarget.of(js.api, consumer.stream_name, consumer.name, consumer.config.ack_policy)
-        largest = js.connection.max_payload + _SUBJECTS
-        request = no_wait_request(self._batch, max_bytes=max(_PULL_BYTES, largest))
-        fetch = Fetch(target, request, leftover=self._leftover, bounds=Bounds(consumer.config))
-        batch = await fetch.run(js.timeout)
+        largest = self._js.connection.max_payload + _SUBJECTS
+        batch = await self._consumer.fetch_no_wait(self._batch, max_bytes=max(_PULL_BYTES, largest))
         if not batch and self._options.once:
             # A message stored under a larger max_payload exceeds the byte limit and ends the pull.
-            batch = await consumer.fetch_no_wait(1)
+            batch = await self._consumer.fetch_no_wait(1)
         return batch
+
+    def _nothing_left(self) -> bool:
+        """Whether everything that the server would deliver now is written."""
+        cumulative = self._cumulative
+        if cumulative is None or not cumulative.waiting:
+            return True
+        return not cumulative.ack()  # The server may deliver more then.
 
     # --- writing
 
@@ -247,12 +228,14 @@ class LogConsumer:
 
     async def _write(self, messages: Sequence[JetStreamMsg]) -> None:
         self.status.redelivered += sum(1 for each in messages if each.metadata.num_delivered > 1)
-        writing = asyncio.create_task(asyncio.to_thread(self._writer.write, messages, self._written))
+        if self._cumulative is not None:
+            await self._cumulative.receive(messages)
+            self._report_missing(self._cumulative.missing)
+        knows = None if self._cumulative is None else self._cumulative.knows
+        writing = asyncio.create_task(asyncio.to_thread(self._writer.write, messages, knows))
         next_progress = time.monotonic() + self._ack_wait / 3
         while not writing.done():
-            due = next_progress
-            if self._last is not None:
-                due = min(due, self._acked_at + self._options.ack_interval)
+            due = next_progress if self._ack_due is None else min(next_progress, self._ack_due)
             await asyncio.wait((writing,), timeout=max(due - time.monotonic(), 0.01))
             self._ack_if_due()
             if not writing.done() and time.monotonic() >= next_progress:
@@ -281,7 +264,7 @@ class LogConsumer:
 
     def _settle(self, messages: Sequence[JetStreamMsg], outcome: Outcome) -> None:
         """Acknowledge each message. None is terminated before the ones ahead of it are on disk."""
-        if not self._ack_all:
+        if self._cumulative is None:
             for index, reason in outcome.poison.items():
                 self._terminate(messages[index], reason)
             ack_all([messages[index] for index in outcome.written])
@@ -293,32 +276,31 @@ class LogConsumer:
         for index, reason in outcome.poison.items():
             if index < good:
                 self._terminate(messages[index], reason)
-        to_ack = [message for message in messages[:good] if not message.settled]
-        if to_ack:
-            if self._last is None:
-                self._acked_at = time.monotonic()
-            self._last = to_ack[-1]
-            self._unacked += len(to_ack)
-        if good < len(messages) or self._unacked >= self._ack_every:
-            self._ack_last()
-        for index in outcome.written:
-            if index >= good and len(self._written) < _REMEMBERED:
-                self._written.add(messages[index].metadata.sequence.stream)
+        self._cumulative.add(messages[:good])
+        if good < len(messages):
+            self._cumulative.ack()
+            self._cumulative.hold([messages[index] for index in outcome.written if index >= good])
         if outcome.error is None:
             self._nak(messages[good:])
 
-    def _ack_if_due(self) -> None:
-        if self._last is not None and time.monotonic() - self._acked_at >= self._options.ack_interval:
-            self._ack_last()
+    @property
+    def _ack_due(self) -> float | None:
+        return None if self._cumulative is None else self._cumulative.due
 
-    def _ack_last(self) -> None:
-        if self._last is not None:
-            self._last.ack()
-            if self._written:
-                acked = self._last.metadata.sequence.stream
-                self._written = {sequence for sequence in self._written if sequence > acked}
-            self._last, self._unacked = None, 0
-            self._acked_at = time.monotonic()
+    def _ack_if_due(self) -> None:
+        if self._cumulative is not None:
+            self._cumulative.ack_if_due()
+
+    def _report_missing(self, missing: int) -> None:
+        """Say once that messages are missing, and that they came."""
+        if missing and not self._incomplete:
+            self._report(
+                f"{missing:,} earlier messages went elsewhere: nothing is acknowledged until the server "
+                f"redelivers them, in at most {self._ack_wait:g} s"
+            )
+        elif not missing and self._incomplete:
+            self._report("the missing messages came")
+        self._incomplete = missing > 0
 
     def _nak(self, messages: Sequence[JetStreamMsg]) -> None:
         for message in messages:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from jetspark.jetstream.message.delivered import JetStreamMsg
@@ -24,6 +24,8 @@ _LARGEST: Final = 4 * 1024 * 1024
 _SLICE: Final = 8 * 1024 * 1024
 #: The highest number of hosts to count. Any publisher can invent hosts.
 _MOST_HOSTS: Final = 100_000
+
+Knows = Callable[[JetStreamMsg], bool]
 
 
 @dataclasses.dataclass
@@ -57,21 +59,21 @@ class LogWriter:
         """The number of hosts seen, up to a limit."""
         return len(self._hosts)
 
-    def write(self, messages: Sequence[JetStreamMsg], done: Container[int] = ()) -> Outcome:
-        """Write and sync; never raises. Messages whose stream sequence is in `done` are on disk already."""
+    def write(self, messages: Sequence[JetStreamMsg], knows: Knows | None = None) -> Outcome:
+        """Write and sync; never raises. `knows` tells which messages are on disk already."""
         outcome = Outcome()
         try:
-            self._write(messages, done, outcome)
+            self._write(messages, knows, outcome)
         except OSError as error:
             outcome.error = error
         return outcome
 
-    def _write(self, messages: Sequence[JetStreamMsg], done: Container[int], outcome: Outcome) -> None:
+    def _write(self, messages: Sequence[JetStreamMsg], knows: Knows | None, outcome: Outcome) -> None:
         collected: dict[str, list[tuple[int, bytes]]] = {}
         closed: set[str] = set()
         size = 0
         for index, message in enumerate(messages):
-            if done and message.metadata.sequence.stream in done:
+            if knows is not None and knows(message):
                 outcome.written.add(index)
                 continue
             try:
