@@ -34,7 +34,7 @@ with (
             publisher.send("jobs.resize", f"image {number}".encode())
 
     handled = 0
-    for message in js.get_consumer("JOBS", "worker").fetch(500, expires=1):
+    for message in js.get_consumer("JOBS", "worker").fetch(500, expires=10):
         handled += 1
         message.ack_sync()
 

@@ -6,11 +6,13 @@ import gc
 import secrets
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +20,8 @@ def nothing_left_behind() -> Iterator[None]:
     """No thread survives a test. Loops and sockets left open are ResourceWarnings, and so errors."""
     before = set(threading.enumerate())
     yield
-    for thread in set(threading.enumerate()) - before:
-        if isinstance(thread, threading.Timer):  # of the test, which has finished
-            thread.join(20)
+    with suppress(AssertionError):  # The next one names them.
+        wait_until(lambda: not set(threading.enumerate()) - before, "the end of all threads", 20)
     assert set(threading.enumerate()) - before == set()
     gc.collect()
 

@@ -65,9 +65,15 @@ def test_readme(cli: Cli, scratch: Path) -> None:
 
 
 def test_the_command_line(cli: Cli, server: Server, scratch: Path) -> None:
+    def acknowledged() -> bool:
+        return bool(cli.json("consumer", "info", "ORDERS", "billing")["num_ack_pending"] == 0)
+
     page = Page(
         "docs/cli.md",
-        before={"jetspark events": lambda: threading.Thread(target=give_up, args=[server.url]).start()},
+        before={
+            "jetspark consumer ls": lambda: wait_until(acknowledged, "the acknowledgements"),
+            "jetspark events": lambda: threading.Thread(target=give_up, args=[server.url]).start(),
+        },
         not_run={"jetspark export LOGS": "a million messages"},
         endless=("jetspark server run",),
     )
@@ -90,9 +96,9 @@ def give_up(url: str) -> None:
     with blocking.connect(url) as connection:
         consumer = connection.jetstream().get_consumer("ORDERS", "billing")
         for _ in range(2):
-            time.sleep(1.5)  # The ack wait; and `events` listens by then.
+            time.sleep(4)  # More than the ack wait; and `events` listens by then.
             consumer.fetch(1, expires=2.0)
-        time.sleep(1.5)
+        time.sleep(4)
         consumer.fetch(1, expires=2.0).ack()  # The next message: the server gives the former one up.
 
 

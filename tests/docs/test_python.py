@@ -82,8 +82,9 @@ async def test_consuming(server: Server) -> None:
             message = await names["consumer"].next(expires=5.0)
             await message.term("no address")
             advisories = await js.get_stream("ADVISORIES")
+            term = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
             async with asyncio.timeout(LONG):
-                while (await advisories.info()).state.messages == 0:
+                while not (await advisories.info(subjects_filter=term)).state.subjects:
                     await asyncio.sleep(0.01)
 
         page = PythonPage(
@@ -109,7 +110,9 @@ async def test_subscribing(server: Server) -> None:
             await names["js"].delete_consumer("ORDERS", "billing")
 
         page = PythonPage(
-            "docs/subscribe.md", before={'await js.subscribe("orders.>", "workers"': connect_again}
+            "docs/subscribe.md",
+            replaced={"next(timeout=1.0)": "next(timeout=60.0)"},
+            before={'await js.subscribe("orders.>", "workers"': connect_again},
         )
         own = await jetspark.connect(server.url)
         await page.run({"nc": own, "js": own.jetstream(), "handle": handle})

@@ -103,7 +103,7 @@ async def test_in_lame_duck_mode_a_client_moves_early_and_loses_nothing_it_publi
     leaving, staying = cluster.servers[0], cluster.servers[1]
     async with (
         connect(staying.url) as reader,
-        connect(leaving.url, **watch.listeners) as nc,
+        connect(leaving.url, connect_timeout=60, **watch.listeners) as nc,
     ):
         subscription = await reader.subscribe("a", callback=lambda message: ledger.read(message.data))
         await nc.subscribe("a", callback=lambda _: None)  # so that there is always something to read

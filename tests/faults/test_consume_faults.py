@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,9 +14,11 @@ from jetspark import (
     ConsumerConfig,
     ConsumerDeleted,
     Event,
+    JetStreamUnavailable,
     LeadershipChanged,
     MissedHeartbeat,
     NoResponders,
+    Timeout,
     connect,
 )
 from jetspark.jetstream.consumer import Consumer
@@ -223,7 +225,7 @@ async def test_a_lost_request_is_repeated_after_missed_heartbeats(js: JetStream,
 
 
 async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, proxy: TCPProxy) -> None:
-    await make_consumer(js, 5, ack_wait=4)
+    await make_consumer(js, 5, ack_wait=10)
     proxy.client_to_server = Lossy(ACK, lose=3)
     deliveries: list[tuple[int, int]] = []
 
@@ -373,13 +375,15 @@ async def leaders(consumer: Consumer, traffic: Traffic) -> tuple[str, str]:
     """Who leads the consumer and the stream, once somebody does."""
 
     async def led() -> bool:
-        consumer_info, stream_info = await consumer.info(), await traffic.stream.info()
-        return bool(
-            consumer_info.cluster
-            and consumer_info.cluster.leader
-            and stream_info.cluster
-            and stream_info.cluster.leader
-        )
+        with suppress(Timeout, JetStreamUnavailable):
+            consumer_info, stream_info = await consumer.info(), await traffic.stream.info()
+            return bool(
+                consumer_info.cluster
+                and consumer_info.cluster.leader
+                and stream_info.cluster
+                and stream_info.cluster.leader
+            )
+        return False
 
     await until(led, "leaders")
     info, stream_info = consumer.cached_info, traffic.stream.cached_info
@@ -416,7 +420,7 @@ async def test_a_consumer_whose_leader_steps_down_stalls_no_fetch(
     cluster: Cluster, ledger: Ledger, how: str
 ) -> None:
     """A request may get lost in the election without a word: it must not be waited for until it expires."""
-    async with asyncio.timeout(60), Traffic(cluster.url, ledger, replicas=3) as traffic:
+    async with asyncio.timeout(200), Traffic(cluster.url, ledger, replicas=3) as traffic:
         js = traffic.connection.jetstream(timeout=30)
         consumer = await js.create_consumer("EVENTS", ConsumerConfig(durable_name="worker", ack_wait=2))
         subscription = await js.pull_subscribe(stream="EVENTS", consumer="worker")

@@ -170,7 +170,7 @@ async def test_what_comes_after_a_missed_heartbeat_is_not_lost(js: JetStream, pr
 
 
 async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, proxy: TCPProxy) -> None:
-    await make_consumer(js, 3, ack_wait=4)
+    await make_consumer(js, 3, ack_wait=10)
     acks = Lossy(ACK, lose=2)
     proxy.client_to_server = acks
     async with asyncio.timeout(LONG), connect(proxy.url) as nc:

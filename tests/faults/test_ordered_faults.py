@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from jetspark import Connection, ConsumerNotFound, Error, Event, MissedHeartbeat, connect
+from jetspark import (
+    Connection,
+    ConsumerNotFound,
+    Error,
+    Event,
+    JetStreamUnavailable,
+    MissedHeartbeat,
+    Timeout,
+    connect,
+)
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.ordered.pull import OrderedConsumer
@@ -281,8 +290,10 @@ async def test_leaders_that_step_down_cost_nothing(cluster: Cluster, ledger: Led
                 await traffic.flowing()
 
                 async def led() -> bool:
-                    info = await traffic.stream.info()
-                    return bool(info.cluster and info.cluster.leader)
+                    with suppress(Timeout, JetStreamUnavailable):
+                        info = await traffic.stream.info()
+                        return bool(info.cluster and info.cluster.leader)
+                    return False
 
                 await until(led, "a leader")
                 await step_down(lambda: js.stepdown_stream_leader("EVENTS"))

@@ -6,8 +6,17 @@ from typing import Any
 
 from jetspark import ConsumerConfig
 from jetspark.jetstream.context import JetStream
-from tests.support.consuming import LONG, fill, make_stream
+from tests.support.consuming import LONG, fill, make_stream, until
 from tests.support.watch import eventually
+
+
+async def unbound(js: JetStream) -> None:
+    """Wait until the server knows that nobody is subscribed to the push durable any more."""
+
+    async def free() -> bool:
+        return not (await js.consumer_info("ORDERS", "D")).push_bound
+
+    await until(free, "the end of the subscription")
 
 
 async def test_a_durable_of_nats_py_goes_on_in_jetspark_and_back(js: JetStream, other: Any) -> None:
@@ -43,6 +52,7 @@ async def test_a_push_durable_of_nats_py_goes_on_in_jetspark(js: JetStream, othe
     await (await theirs.next_msg(timeout=LONG)).nak()
     await theirs.unsubscribe()
     await other.flush()
+    await unbound(js)
     ours = await js.subscribe("orders.>", durable="D")
     assert (await ours.next(LONG)).data == b"2"
 
@@ -55,6 +65,8 @@ async def test_a_push_durable_of_jetspark_goes_on_in_nats_py(js: JetStream, othe
     await (await ours.next(LONG)).ack_sync()
     (await ours.next(LONG)).nak()
     await ours.unsubscribe()
+    await js.connection.flush()
+    await unbound(js)
     theirs = await other.jetstream().subscribe("orders.>", durable="D", manual_ack=True)
     assert (await theirs.next_msg(timeout=LONG)).data == b"2"
 

@@ -11,6 +11,7 @@ import msgspec
 from jetspark.reports.jobs import JOBS, JobReport
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
+from tests.support.ports import held
 from tests.support.waiting import wait_until
 
 
@@ -183,11 +184,12 @@ def test_a_consumer_of_logs_waits_for_a_server_that_is_not_there_yet(
     cli("stream", "add", "LOGS", "--subjects", "logs.>")
     cli("pub", "logs.0.h", "one")
     server.kill()
-    assert "cannot connect" in cli.fails("consume-logs", "LOGS", tmp_path / "out", "--once", code=3)
-    running = process("consume-logs", "LOGS", tmp_path / "out", "--json", "--metrics", "100ms")
-    assert running.popen.stderr is not None
-    assert b"waiting for the server" in running.popen.stderr.readline()
-    server.start()
+    with held(server.port):
+        assert "cannot connect" in cli.fails("consume-logs", "LOGS", tmp_path / "out", "--once", code=3)
+        running = process("consume-logs", "LOGS", tmp_path / "out", "--json", "--metrics", "100ms")
+        assert running.popen.stderr is not None
+        assert b"waiting for the server" in running.popen.stderr.readline()
+        server.start()
     wait_until((tmp_path / "out" / "h.log").exists, "the line in its file")
     running.signal(signal.SIGTERM)
     assert running.end().code == 0

@@ -49,7 +49,7 @@ def test_secrets_are_read_from_files(tmp_path: Path) -> None:
 def test_a_missing_server_and_permanent_errors_are_raised(certs: Certs) -> None:
     nowhere = parse_options({"servers": "nats://127.0.0.1:1"}).connection
     with pytest.raises(ConnectionError, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused"):
-        process_connection(nowhere, retry_for=0.6)
+        process_connection(nowhere, retry_for=3.0)
     with run(users=[User(user="a", password="b")]) as guarded:
         wrong = parse_options({"servers": guarded.url, "user": "a", "password": "c"}).connection
         with pytest.raises(AuthorizationError):

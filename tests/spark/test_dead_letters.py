@@ -52,7 +52,7 @@ def test_dead_letters_are_a_table_joined_to_their_messages(
     spark: SparkSession, own: Bench, tmp_path: Path
 ) -> None:
     stream = own.stream()
-    own.js.create_consumer(stream, ConsumerConfig(durable_name="worker", max_deliver=2, ack_wait=1.0))
+    own.js.create_consumer(stream, ConsumerConfig(durable_name="worker", max_deliver=2))
     own.js.publish(f"{stream}.a", b"poison", headers={"Trace": "t1"})
     give_up(own, stream, 1)
     own.publish(stream, 2)

@@ -28,7 +28,8 @@ def test_both_workers_read_at_the_same_time(remote: SparkSession, bench: Bench, 
 
     frame = tap(bench.read(remote, stream, minPartitions=2), tmp_path / "notes", meet)
     assert_exactly(texts(frame), expected(4000))
-    assert attempts(tmp_path / "notes") == ["0-0", "1-0"]
+    # A task that takes longer than the other one gets a twin.
+    assert {"0-0", "1-0"} <= set(attempts(tmp_path / "notes"))
 
 
 @pytest.mark.parametrize("kind", ["batch", "streaming"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -65,8 +66,10 @@ def kill_when(driver: Driver, aim: Aim, look: Callable[[], Progress], batches: i
     while True:
         now = look()
         assert time.monotonic() < deadline, f"{aim.__name__} not seen in {LONG} s, {now}"
-        # What is stored counts from the moment when the batch before was done.
-        before = Progress(start.planned + batches, start.committed + batches, previous.stored)
+        # What is stored counts from the moment when the batch before was done, if that was seen.
+        seen = previous.planned == previous.committed == now.committed
+        stored = previous.stored if seen else sys.maxsize
+        before = Progress(start.planned + batches, start.committed + batches, stored)
         if aim(before, now):
             driver.freeze()
             if aim(before, look()):
@@ -74,7 +77,7 @@ def kill_when(driver: Driver, aim: Aim, look: Callable[[], Progress], batches: i
                 return
             driver.thaw()
         if now.planned == now.committed:
-            previous = now
+            previous = now._replace(stored=look().stored)
         driver.program.check()
         time.sleep(0.002)
 

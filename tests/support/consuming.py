@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,14 @@ async def freeze(server: Server) -> None:
     """Pause the server and wait until all its threads have stopped; `pause` does not wait for that."""
     server.pause()
     threads = Path(f"/proc/{server.pid}/task")
-    while not all(
-        (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T" for thread in threads.iterdir()
-    ):
+    while not all(_stopped(thread) for thread in threads.iterdir()):
         await asyncio.sleep(0.001)
+
+
+def _stopped(thread: Path) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return True  # It has ended.
 
 
 def listeners(nc: Connection) -> list[PullReceiver]:

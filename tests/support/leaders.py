@@ -43,10 +43,13 @@ async def replace_leaders(stream: Stream, cluster: Cluster) -> None:
 def leader_of_now(info: Callable[[], StreamInfo], cluster: Cluster) -> Server:
     """`leader_of` for threads."""
     deadline = time.monotonic() + _LONG
-    while (found := _named(info(), cluster)) is None:
+    while True:
+        with suppress(Timeout, JetStreamUnavailable):
+            found = _named(info(), cluster)
+            if found is not None:
+                return found
         assert time.monotonic() < deadline, "no leader"
         time.sleep(0.01)
-    return found
 
 
 async def step_down(ask: Callable[[], Awaitable[None]]) -> None:

@@ -47,6 +47,7 @@ class TCPProxy:
         self._cuts = 0
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._holder = socket.socket()
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -108,13 +109,16 @@ class TCPProxy:
         except BaseException:
             listener.close()
             raise
-        self._port = listener.getsockname()[1]
         self._listener = listener
         self._accepting = asyncio.create_task(self._accept_all(listener))
 
     # --- start and end
 
     async def __aenter__(self) -> Self:
+        # Bound and not listening: nobody else takes the port while it refuses.
+        self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._holder.bind((_HOST, self._port))
+        self._port = self._holder.getsockname()[1]
         self.accept()
         return self
 
@@ -126,6 +130,7 @@ class TCPProxy:
     async def close(self) -> None:
         """Refuse and cut connections, and wait until all tasks have ended."""
         tasks = {*self._connections, *([self._accepting] if self._accepting is not None else [])}
+        self._holder.close()
         self.refuse()
         self.cut()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -121,7 +121,7 @@ class Options:
     """Text appended to the configuration file."""
     cluster: Member | None = None
     """Set by `run_cluster`."""
-    ready_timeout: float = 10.0
+    ready_timeout: float = 30.0
     """Seconds that a start may take."""
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ def run(
     debug: bool = False,
     trace: bool = False,
     config: str = "",
-    ready_timeout: float = 10.0,
+    ready_timeout: float = 30.0,
 ) -> Server:
     """Start a server on 127.0.0.1 and return it when it answers.
 
@@ -75,7 +75,7 @@ def run(
         websocket: Open a WebSocket port on loopback (False); see `Server.websocket_url`.
         debug, trace: Log more, or everything (False).
         config: Text appended to the configuration file; none by default.
-        ready_timeout: Seconds that the start may take (10).
+        ready_timeout: Seconds that the start may take (30).
 
     Raises UsageError for a bad option, ServerNotFound without an executable and ServerStartError, with
     the server's log, when it does not answer within `ready_timeout` seconds.

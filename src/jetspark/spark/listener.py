@@ -159,7 +159,7 @@ class ProgressListener(StreamingQueryListener):
 
     def _report(self, query: _Query, unmeasured: list[Mapping[str, Any]]) -> None:
         connection = self._connect()
-        if connection is None or query.ended:
+        if connection is None:
             return
         if query.reporter is None:
             query.reporter = JobReporter(connection, query.status)

@@ -125,6 +125,7 @@ def test_next_prints_and_acknowledges(cli: Cli, stream: str, consumer: str) -> N
 
 
 def test_next_leaves_sends_back_or_terminates_when_told(cli: Cli, stream: str, consumer: str) -> None:
+    cli("stream", "rmm", stream, 3, "--force")  # So that nothing comes before what is sent back.
     assert cli("consumer", "next", stream, consumer, "--no-ack", "--raw").out == "job 1"
     assert cli.json("consumer", "info", stream, consumer)["num_ack_pending"] == 1
     cli("consumer", "next", stream, consumer, "--nak")

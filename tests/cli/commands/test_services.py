@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from jetspark import blocking
+from jetspark.errors import NoResponders
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
+from tests.support.waiting import wait_until
 
 
 def test_req_prints_the_answers_of_one_or_of_all(cli: Cli, shared_server: Server, name: str) -> None:
@@ -17,7 +20,7 @@ def test_req_prints_the_answers_of_one_or_of_all(cli: Cli, shared_server: Server
             nc.subscribe(name, callback=lambda msg, answer=answer: msg.respond(answer + b" " + msg.data))
         nc.flush()
         assert cli("req", name, "you", "--raw").out.strip() in ("one you", "two you")
-        records = cli("req", name, "-", "--replies", "0", "--wait", "1s", "--json", stdin=b"all").records
+        records = cli("req", name, "-", "--replies", "0", "--wait", "5s", "--json", stdin=b"all").records
         assert sorted(record["data"] for record in records) == ["one all", "two all"]
     assert "no responders" in cli.fails("req", name, "x", code=1)
 
@@ -25,12 +28,15 @@ def test_req_prints_the_answers_of_one_or_of_all(cli: Cli, shared_server: Server
 def test_reply_answers(cli: Cli, process: Callable[..., Process], shared_server: Server, name: str) -> None:
     running = process("reply", name, "number {{Count}}", "--count", "1", "--header", "a:b", "--json")
     with blocking.connect(shared_server.url) as nc:
-        for _ in range(6000):
-            try:
-                answer = nc.request(name, b"?", timeout=60)
-                break
-            except Exception:
-                continue
+        answers = []
+
+        def answered() -> bool:
+            with suppress(NoResponders):
+                answers.append(nc.request(name, b"?", timeout=60))
+            return bool(answers)
+
+        wait_until(answered, "the answer")
+    (answer,) = answers
     assert (answer.data, answer.headers["a"]) == (b"number 1", "b")
     assert running.end().code == 0
     assert "either an answer or --echo" in cli.fails("reply", name, code=2)
@@ -78,6 +84,11 @@ def test_a_consumer_is_changed_reset_and_compared(cli: Cli, stream: str) -> None
     config = cli.json("consumer", "info", stream, "worker")["config"]
     assert (config["ack_wait"], config["filter_subject"]) == (60.0, subject)
     cli("consumer", "next", stream, "worker", "--count", 4)
+
+    def acknowledged() -> bool:
+        return bool(cli.json("consumer", "info", stream, "worker")["ack_floor"]["stream_seq"] == 4)
+
+    wait_until(acknowledged, "all to be acknowledged")
     (report,) = cli.json("consumer", "report", stream)
     assert (report["consumer"], report["unprocessed"], report["ack_floor"]) == ("worker", 0, 4)
     cli("consumer", "reset", stream, "worker", "2", "--force")

@@ -26,7 +26,7 @@ def test_a_stream_is_read_from_its_beginning(cli: Cli, filled: str) -> None:
     assert first == f'[#1] Received on "{filled.lower()}.a": {filled}#1, 9 pending'
     assert "[#2]" in text
     assert "[#3]" not in text
-    assert len(data(cli, "--stream", filled, "--wait", "1500ms")) == 10
+    assert len(data(cli, "--stream", filled, "--wait", "5s", "--count", 10)) == 10
     assert cli.json("consumer", "ls", filled, "--names") == []
 
 
@@ -45,7 +45,7 @@ def test_a_stream_is_read_from_its_beginning(cli: Cli, filled: str) -> None:
 def test_a_stream_is_read_from_where_it_is_said(
     cli: Cli, filled: str, start: list[str], expected: list[str]
 ) -> None:
-    assert data(cli, "--stream", filled, *start, "--wait", "1500ms") == expected
+    assert data(cli, "--stream", filled, *start, "--wait", "3s") == expected
 
 
 def test_a_subject_filters_a_stream(cli: Cli, filled: str) -> None:

@@ -136,9 +136,9 @@ async def test_a_delay_cannot_be_negative(js: JetStream) -> None:
 
 
 async def test_in_progress_gives_more_time(js: JetStream) -> None:
-    consumer = await make_consumer(js, 1, ack_wait=3)
+    consumer = await make_consumer(js, 1, ack_wait=6)
     message = await one(consumer)
-    for _ in range(6):
+    for _ in range(12):
         await asyncio.sleep(0.75)
         message.in_progress()
         assert not message.settled

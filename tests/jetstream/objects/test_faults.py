@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import jetspark
 from jetspark import ObjectInfo, ObjectMeta, ObjectNotFound, ObjectStore, ObjectStoreConfig
 from jetspark.server import Cluster, Server
-from tests.support.leaders import leader_of, replace_leaders
+from tests.support.leaders import leader_of, replace_leaders, step_down
 from tests.support.proxy import TCPProxy
 
 BLOCK = os.urandom(100_000)
@@ -82,7 +82,7 @@ async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster
 
         async def disturb(number: int) -> None:
             if number == 40:
-                await stream.stepdown_leader()
+                await step_down(stream.stepdown_leader)
             if number == 80:
                 (await leader_of(stream.info, cluster)).kill()
 
@@ -115,6 +115,7 @@ async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster
 
         loop = asyncio.get_running_loop()
         await store.put(ObjectMeta(name="a", chunk_size=20_000), Source())  # type: ignore[arg-type]
+        await found(store, "a")
         assert await store.get("a") == data
         assert await messages(store) == 601
         await js.delete_object_store("leaders")

@@ -27,6 +27,15 @@ async def messages(store: ObjectStore) -> int:
     return (await store.status()).stream_info.state.messages
 
 
+async def at_rest(store: ObjectStore) -> int:
+    """Wait until the server has stored all that it was sent; returns how many messages there are."""
+    left = -1
+    async with asyncio.timeout(60):
+        while left != (left := await messages(store)):
+            await asyncio.sleep(0.5)
+    return left
+
+
 async def test_what_a_killed_put_left_is_removed(store: ObjectStore, shared_server: Server) -> None:
     await store.put("a", b"old")
     command = (sys.executable, "-c", ENDLESS, shared_server.url, store.bucket)
@@ -38,8 +47,9 @@ async def test_what_a_killed_put_left_is_removed(store: ObjectStore, shared_serv
     finally:
         process.send_signal(signal.SIGKILL)
         await process.wait()
+    left = await at_rest(store)
     assert await store.purge_orphans() == 0  # It could still be under way.
-    left = await messages(store)
+    assert await messages(store) == left
     assert left >= 10
     assert await store.purge_orphans(older_than=0) >= left - 2
     assert await messages(store) == 2

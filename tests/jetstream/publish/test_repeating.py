@@ -127,7 +127,7 @@ async def test_without_an_answer_it_is_published_again_under_the_same_id(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:
     stream, js = scripted
-    async with js.publisher(ack_timeout=1.5) as pub:
+    async with js.publisher(ack_timeout=5) as pub:
         futures = [pub.publish("orders.new", data) for data in numbered(3)]
         await came(stream, 3)
         stream.lose()
@@ -158,20 +158,20 @@ async def test_a_slow_server_is_not_sent_everything_again(
     scripted: tuple[ScriptedStream, JetStream],
 ) -> None:
     stream, js = scripted
-    async with js.publisher(ack_timeout=1.5) as pub:
-        for data in numbered(20):
+    async with js.publisher(ack_timeout=5) as pub:
+        for data in numbered(12):
             pub.publish("orders.new", data)
-        await came(stream, 20)
-        for _ in range(20):  # twice as long as the last message may wait, were it alone
-            await asyncio.sleep(0.15)
+        await came(stream, 12)
+        for _ in range(12):  # longer than the last message may wait, were it alone
+            await asyncio.sleep(0.5)
             stream.acknowledge(1)
         await pub.flush(LONG)
-    assert len(stream.received) == 20
+    assert len(stream.received) == 12
 
 
 async def test_one_lost_answer_among_many_is_found(scripted: tuple[ScriptedStream, JetStream]) -> None:
     stream, js = scripted
-    async with js.publisher(ack_timeout=1.5) as pub:
+    async with js.publisher(ack_timeout=5) as pub:
         future = pub.publish("orders.new", b"lost")
         await came(stream, 1)
         stream.lose()

@@ -148,6 +148,18 @@ async def test_messages_of_a_request_that_a_reconnect_repeated_are_left_over(
     assert not [error for error in errors if isinstance(error, NotJetStreamMessage)]
 
 
+async def test_messages_of_a_repeated_request_that_come_after_the_end_are_left_over(
+    server: ScriptedJetStream, consumer: Consumer
+) -> None:
+    fetching = asyncio.create_task(consumer.fetch(3, expires=HOUR))
+    (await server.pull()).peer.abort()
+    again = await server.pull()
+    again.send(again.messages(3))
+    assert sequences(await fetching) == [1, 2, 3]
+    again.send(again.messages(3))
+    assert sequences(await consumer.fetch(3)) == [4, 5, 6]
+
+
 async def test_ack_next_takes_one_message_of_the_same_consumer(
     server: ScriptedJetStream, consumer: Consumer
 ) -> None:

@@ -147,7 +147,7 @@ async def test_a_callback_that_raised_is_reported_and_its_message_comes_again(
             if got[-1] == (1, 1):
                 raise RuntimeError("not this time")
 
-        await js.subscribe("orders.>", callback=handle, durable="D", config=ConsumerConfig(ack_wait=3))
+        await js.subscribe("orders.>", callback=handle, durable="D", config=ConsumerConfig(ack_wait=6))
         error = await watch.until(Event.ERROR)
         assert isinstance(error, RuntimeError)
         await eventually(lambda: (1, 2) in got, "it to come again")
@@ -315,7 +315,7 @@ async def test_a_queue_does_not_check_for_gaps(
     through: JetStream, proxy: TCPProxy, js: JetStream, watch: Watch
 ) -> None:
     stream = await make_stream(js)
-    subscription = await through.subscribe("orders.>", "workers", config=ConsumerConfig(ack_wait=3))
+    subscription = await through.subscribe("orders.>", "workers", config=ConsumerConfig(ack_wait=6))
     proxy.server_to_client = Lossy(DELIVERY, lose=2)
     await fill(js, stream, 4)
     got = []

@@ -112,7 +112,8 @@ async def test_pages_of_a_cluster_tell_what_the_leaders_know(cluster: Cluster) -
                 assert [(name, info.state.last_seq) for name, info in found.items()] == [
                     (name, number) for name in names
                 ]
-                assert other.statistics.out_msgs - before == 2
+                # The names and a page. A stream whose leader answers late is not in it, and is asked alone.
+                assert 2 <= other.statistics.out_msgs - before <= 4
         await concurrently(js.delete_stream, names)
 
 

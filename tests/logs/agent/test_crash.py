@@ -18,6 +18,7 @@ from tests.logs.agent.writers import LogWriter, kill_again_and_again
 from tests.logs.support import read_all, stored, until
 from tests.support.effort import effort
 from tests.support.ledger import Ledger
+from tests.support.ports import held
 
 
 def line(chance: random.Random, name: Callable[[], bytes]) -> tuple[bytes, dict[bytes, bytes]]:
@@ -129,10 +130,11 @@ async def test_an_agent_waits_for_a_server_that_is_not_there_yet(
 ) -> None:
     (logs / "a.log").write_text("one\n")
     server.stop()
-    running = process("ship", logs / "a.log", "--create", "LOGS", "--json", "--metrics", "100ms")
-    assert running.popen.stderr is not None
-    assert b"waiting for the server" in running.popen.stderr.readline()
-    server.start()
+    with held(server.port):
+        running = process("ship", logs / "a.log", "--create", "LOGS", "--json", "--metrics", "100ms")
+        assert running.popen.stderr is not None
+        assert b"waiting for the server" in running.popen.stderr.readline()
+        server.start()
     assert running.line()
     async with jetspark.connect(server.url) as nc:
         await stored(await nc.jetstream().get_stream("LOGS"), 1)

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jetspark import blocking
+from jetspark.logs.demo.pipeline import Pipeline, Sample
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.job import Job
@@ -199,3 +200,19 @@ def assert_each_line_once(pipes: Pipes, lines: int) -> None:
     rows, letters = pipes.counts()
     assert [place for place, count in (rows + letters).items() if count > 1] == []
     assert {sequence for _, sequence in rows + letters} == set(range(1, lines + 1))
+
+
+class Supervised(Pipeline):
+    """A pipeline whose job is started again when it fails, as service managers do."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        #: Why it failed: on a busy machine, Spark gives up Python processes that take 10 s to start.
+        self.failures: list[str] = []
+
+    def sample(self) -> Sample:
+        if self.job is not None and self.job.failed:
+            assert "Nothing is lost: the next run repeats the batch" in self.job.last_message
+            self.failures.append(self.job.last_message)
+            self.kill_job()
+        return super().sample()

@@ -21,12 +21,12 @@ from jetspark.logs.agent.options import MAX_LINE
 from jetspark.logs.demo.counts import LineCounts, count_lines
 from jetspark.logs.demo.hosts import Host, OwnFiles
 from jetspark.logs.demo.hosts import access_line as simulated_line
-from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline
+from jetspark.logs.demo.pipeline import DEAD_LETTERS
 from tests.cli.conftest import no_settings, process
 from tests.cli.support import Process
 from tests.docs.console import ROOT, commands
 from tests.docs.python import blocks
-from tests.logs.job.support import Pipes, access_line, parsed
+from tests.logs.job.support import Pipes, Supervised, access_line, parsed
 from tests.support.effort import effort
 from tests.support.waiting import wait_until
 
@@ -80,7 +80,7 @@ def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match
     ]
     victims = ["agent", "agent", "server", "server", "job"] * effort(1, 2)
     chance.shuffle(victims)
-    with Pipeline(tmp_path / "pipeline", hosts) as pipeline:
+    with Supervised(tmp_path / "pipeline", hosts) as pipeline:
         pipeline.start(print, lambda sample: None, timeout=SLOW)
         for victim in victims:
             if victim == "job":  # One that starts has nothing to lose.

@@ -33,7 +33,7 @@ def test_a_work_queue_is_drained_beside_another_worker(
     spark: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:
     stream, sink = queue(bench), Sink()
-    bench.js.create_consumer(stream, ConsumerConfig(durable_name="worker"))
+    bench.js.create_consumer(stream, ConsumerConfig(durable_name="worker", ack_wait=600.0))
     bench.publish(stream, 300)
     other = bench.js.get_consumer(stream, "worker")
     theirs = other.fetch(20, expires=10)

@@ -112,11 +112,11 @@ async def test_a_batch_that_takes_longer_than_ack_wait_is_not_delivered_again(
     js: JetStream, workers: Workers
 ) -> None:
     stream = await make(js, 5)
-    await durable(js, stream, ack_wait=2.0)
+    await durable(js, stream, ack_wait=4.0)
     worker, other = workers(stream), await js.get_consumer(stream, "worker")
     batch = await worker.take(await worker.begin())
     # Another worker waits for twice that time.
-    assert await other.fetch(1, expires=4.0) == []
+    assert await other.fetch(1, expires=8.0) == []
     assert (await other.info()).num_redelivered == 0
     await worker.take(batch)
     assert await stored(js, stream) == 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import threading
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -296,7 +298,10 @@ def test_a_partition_may_be_larger_than_the_window(
 
 def _megabytes(process: int, which: str) -> int:
     """What it has (`VmRSS`), or the most it had (`VmHWM`)."""
-    (found,) = re.findall(rf"{which}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    try:
+        (found,) = re.findall(rf"{which}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    except FileNotFoundError:  # It has ended.
+        return 0
     return int(found) // 1024
 
 
@@ -305,12 +310,11 @@ def _writers(server: Server) -> list[int]:
     with urllib.request.urlopen(f"{server.monitor_url}/connz", timeout=10) as answer:
         names = [each.get("name", "") for each in json.load(answer)["connections"]]
     found = [re.fullmatch(r"jetspark, Spark process (\d+)", name) for name in names]
-    return [int(each[1]) for each in found if each]
+    return [int(each[1]) for each in found if each and int(each[1]) != os.getpid()]
 
 
 def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: SparkSession) -> None:
     """A partition of 400 MB is written, and the server stands still in the middle until the task waits."""
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
     frame = spark.range(0, 4000, 1, 1).selectExpr("lpad(string(id), 100000, '.') as data")
     most: list[int] = []
 
@@ -329,7 +333,10 @@ def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: S
         Server(monitor=True) as server,
         blocking.connect(server.url) as nc,
         ThreadPoolExecutor(1) as pool,
+        ExitStack() as settings,
     ):
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
+        settings.callback(spark.conf.unset, "spark.sql.execution.arrow.maxRecordsPerBatch")
         stream = nc.jetstream(timeout=30).create_stream(
             StreamConfig(name="S", subjects=["S.>"], max_msgs=1000)
         )
@@ -339,7 +346,6 @@ def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: S
         most += [_megabytes(writer, "VmHWM") for writer in _writers(server)]
         assert stream.info().state.last_seq == 4000
         assert stream.get_message(4000).data.strip(b".") == b"3999"
-    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     print(f"megabytes of the writers: {most}")
     assert max(most) < 350
 
@@ -348,7 +354,9 @@ def _settle(processes: list[int]) -> None:
     """Wait until processes do nothing any more: the time they have used does not change for a while."""
 
     def used() -> list[str]:
-        stats = [Path(f"/proc/{process}/stat").read_text() for process in processes]
+        stats = [
+            path.read_text() for process in processes if (path := Path(f"/proc/{process}/stat")).exists()
+        ]
         return [field for stat in stats for field in stat.rpartition(")")[2].split()[11:13]]
 
     seen: list[list[str]] = []

@@ -35,7 +35,7 @@ _INTERVAL: Final = 0.25
 #: Seconds to wait for the first batch, and for the last one after the hosts stop.
 _TIMEOUT: Final = 300.0
 #: Seconds to wait for the console.
-_CONSOLE_TIMEOUT: Final = 30.0
+_CONSOLE_TIMEOUT: Final = 120.0
 #: Seconds between two lines without a terminal.
 _EVERY: Final = 5.0
 #: Seconds over which the rate is computed.

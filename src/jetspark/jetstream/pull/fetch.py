@@ -78,7 +78,7 @@ class Fetch(BatchReceiver):
         except BaseException:
             self._leave(self.frames)
             raise
-        if self._state is RequestState.ENDED:
+        if self._over():
             self._session.unsubscribe(self)
             self._session.forget(self)
         else:

@@ -234,18 +234,37 @@ class PullReceiver(Receiver):
 
         The server counts messages as delivered before it looks for subscribers, and drops those that are in
         flight to an inbox that is gone. So the inbox stays while messages arrive: until the request is
-        served, or none came for a moment.
+        served, or the server has answered and none came for a moment.
         """
+        silent = await self._silent()
+        self._session.unsubscribe(self)
+        if silent and self._session.attached:
+            with suppress(Error):  # The connection broke, so nothing is on its way.
+                await self._flush()
+        self._session.forget(self)
+
+    async def _silent(self) -> bool:
+        """Wait until no more messages come. False if the server does not answer."""
+        answered = False
         while self._session.attached and self._expecting():
             moment = self._last_seen + _MOMENT - self._loop.time()
-            if moment <= 0:
+            if moment > 0:
+                await asyncio.sleep(moment)
+            elif answered:
                 break
-            await asyncio.sleep(moment)
-        self._session.unsubscribe(self)
-        if self._session.attached:
-            with suppress(Error):  # The connection broke, so nothing is on its way.
-                await self._session.flush(self.target.connection.options.request_timeout)
-        self._session.forget(self)
+            else:
+                asked = self._loop.time()
+                try:
+                    await self._flush()
+                except Error:
+                    return False
+                answered = True
+                if (now := self._loop.time()) - asked > _MOMENT:
+                    self._last_seen = now  # It had stopped: what it does now may take a moment.
+        return True
+
+    async def _flush(self) -> None:
+        await self._session.flush(self.target.connection.options.request_timeout)
 
     def _expecting(self) -> bool:
         """Whether a request is open."""
@@ -321,6 +340,8 @@ class BatchReceiver(PullReceiver):
         # How many messages and bytes may come: a request that was repeated may be answered all the same.
         self._room = 0
         self._room_bytes = math.inf
+        # Requests that may still be answered: more than one when a lost one was repeated.
+        self._open = 0
         #: The messages that came.
         self.frames: list[MsgFrame] = []
         #: The error that ended it, if any.
@@ -366,6 +387,7 @@ class BatchReceiver(PullReceiver):
     def _expect(self, request: PullRequest) -> None:
         """A request is sent: so much may come, and silence means that it is lost."""
         self._last_seen = self._loop.time()
+        self._open += 1
         self._room += request.batch or 1
         if request.max_bytes is not None:
             # Twice: the server counts before it adds the headers of a pinned client.
@@ -397,10 +419,13 @@ class BatchReceiver(PullReceiver):
         else:
             self.frames += frames
             if len(self.frames) >= self._wanted:
+                self._open -= 1
                 self._finish(None)
                 self._keep(self.frames[self._wanted :])
                 del self.frames[self._wanted :]
         for _, status in statuses:
+            if status.on_fetch is not OnFetch.CONTINUE:
+                self._open -= 1
             self._on_status(status, len(self.frames))
 
     def _fitting(self, frames: list[MsgFrame]) -> list[MsgFrame]:
@@ -441,5 +466,10 @@ class BatchReceiver(PullReceiver):
         else:
             self._leftover.frames.extend(frames)
 
+    def _over(self) -> bool:
+        """Whether the request has ended, and no repeated one is open."""
+        return self._state is RequestState.ENDED and (self._open <= 0 or not self._session.attached)
+
     def _expecting(self) -> bool:
-        return (self._state is RequestState.OPEN or self._state is RequestState.LEFT) and self._room > 0
+        waiting = self._state is RequestState.OPEN or self._state is RequestState.LEFT
+        return self._room > 0 and (waiting or self._open > 0)

@@ -68,7 +68,7 @@ class ClassicFetch(BatchReceiver):
         except BaseException:
             self._leave(self.frames)
             raise
-        if self._state is RequestState.ENDED:
+        if self._over():
             if not self._limited or len(self.frames) < self._wanted:
                 self._session.unsubscribe(self)
             self._session.forget(self)

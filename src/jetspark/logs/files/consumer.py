@@ -40,12 +40,13 @@ __all__ = ["ConsumeOptions", "LogConsumer", "LogStatus", "log_writer_samples"]
 _PULL_BYTES: Final = 16 * 1024 * 1024
 #: The largest size of subject and reply subject, which a pull counts.
 _SUBJECTS: Final = 16 * 1024
-#: Seconds after which a pull expires.
-_PULL: Final = 5.0
+#: Seconds after which a pull expires. `stop` waits for it: what is on its way to a pull that was left is
+#: redelivered only after the ack wait, and then out of order.
+_PULL: Final = 1.0
 #: Seconds between attempts while the server is away.
 _RETRY_WAIT: Final = 1.0
 #: Seconds that the server may be late with a redelivery.
-_LATE: Final = 0.25
+_LATE: Final = 1.0
 
 
 class ConsumeOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -192,17 +193,7 @@ class LogConsumer:
         expires = _PULL
         if (due := self._ack_due) is not None:
             expires = min(max(due - time.monotonic(), 0.05), _PULL)
-        pulling = asyncio.create_task(self._consumer.fetch(1, expires=expires))
-        stopping = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait((pulling, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if pulling.done():
-                return pulling.result()
-        finally:
-            stopping.cancel()
-            pulling.cancel()
-        # A message that was on its way is the first of the next fetch.
-        return await self._consumer.fetch_no_wait(1) if self._js.connection.connected else []
+        return await self._consumer.fetch(1, expires=expires)
 
     async def _fetch_available(self) -> Sequence[JetStreamMsg]:
         """The messages that are available now, limited by number and bytes."""

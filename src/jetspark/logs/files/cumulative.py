@@ -8,15 +8,20 @@ here. Until then it redelivers: the missing ones are written, the others are kno
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from jetspark.errors import Error
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.message.delivered import JetStreamMsg
 
 __all__ = ["CumulativeAck"]
+
+#: Seconds that an acknowledgement may need at the server. It reports the message as pending until then.
+_MOMENT: Final = 0.1
 
 
 class CumulativeAck:
@@ -64,6 +69,9 @@ class CumulativeAck:
         """Compare what is here with what the server waits for."""
         try:
             info = await self._consumer.info()
+            if info.num_ack_pending > len(self._written | self._unwritten):
+                await asyncio.sleep(_MOMENT)
+                info = await self._consumer.info()
         except Error as error:
             if not error.transient:
                 raise

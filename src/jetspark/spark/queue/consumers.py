@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from jetspark.errors import ConsumerNotFound, NoResponders, UsageError
+from jetspark.errors import ConsumerDeleted, ConsumerNotFound, NoResponders, UsageError
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage.presence import Presence
@@ -160,7 +160,11 @@ class QueueConsumer:
             return taken
         while len(taken) < most:
             wanted = min(most - len(taken), self._piece)
-            messages = await retry(partial(self._consumer.fetch_no_wait, wanted))
+            try:
+                messages = await retry(partial(self._consumer.fetch_no_wait, wanted))
+            except (ConsumerDeleted, NoResponders):
+                await self._raise_if_deleted()
+                raise
             for message in messages:
                 tokens = message.reply.split(".")
                 if len(tokens) == _TOKENS:

@@ -187,13 +187,15 @@ class QueueWorker:
         left = self._limit
         try:
             for name in [*names[turn:], *names[:turn]]:
-                most = left if self._left is None else min(left, self._left.get(name, 0))
-                if most <= 0:
-                    continue
-                taken[name] = await self._consumers[name].pull(most)
-                if self._left is not None:
-                    self._left[name] -= len(taken[name])
-                taken[name] = await self._new(name, taken[name])
+                taken[name] = {}
+                while not taken[name]:  # Again, when only known ones came: others may wait behind them.
+                    most = left if self._left is None else min(left, self._left.get(name, 0))
+                    if most <= 0 or not (pulled := await self._consumers[name].pull(most)):
+                        break
+                    taken[name] = pulled
+                    if self._left is not None:
+                        self._left[name] -= len(pulled)
+                    taken[name] = await self._new(name, pulled)
                 left -= len(taken[name])
         except Error:
             await self._give_back(taken)

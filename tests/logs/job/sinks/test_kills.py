@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow
 import pytest
@@ -28,7 +28,8 @@ from pyiceberg.table import StaticTable
 
 from jetspark import blocking
 from jetspark.logs.demo.hosts import Host
-from jetspark.logs.demo.pipeline import DEAD_LETTERS, Pipeline, Sample
+from jetspark.logs.demo.pipeline import DEAD_LETTERS
+from tests.logs.job.support import Supervised
 from tests.support.effort import effort
 from tests.support.waiting import wait_until
 
@@ -61,22 +62,6 @@ class Kind:
         else:
             done = StaticTable.from_metadata(self._path).properties.get(f"jetspark.batch.{owner}")
         return int(-1 if done is None else done) >= batch
-
-
-class Supervised(Pipeline):
-    """A pipeline whose job is started again when it fails, as service managers do."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        #: Why it failed: on a busy machine, Spark gives up Python processes that take 10 s to start.
-        self.failures: list[str] = []
-
-    def sample(self) -> Sample:
-        if self.job is not None and self.job.failed:
-            assert "Nothing is lost: the next run repeats the batch" in self.job.last_message
-            self.failures.append(self.job.last_message)
-            self.kill_job()
-        return super().sample()
 
 
 class Version(NamedTuple):
@@ -184,7 +169,7 @@ def _text(file: Path) -> str:
         return ""
 
 
-def phase(kind: Kind, pipeline: Pipeline) -> str:
+def phase(kind: Kind, pipeline: Supervised) -> str:
     """What the job did when it was killed."""
     checkpoint = pipeline.place / "checkpoint/rows"
     owner = json.loads((checkpoint / "metadata").read_text())["id"]
