@@ -73,8 +73,9 @@ async def test_it_returns_what_came_when_it_expires(js: JetStream) -> None:
 
 
 async def test_timeout_is_another_word_for_expires(js: JetStream) -> None:
-    consumer = await make_consumer(js)
+    consumer = await make_consumer(js, 1)
     for reader in (consumer, await js.ordered_consumer("ORDERS")):
+        assert len(await reader.fetch(1, timeout=LONG)) == 1
         assert await reader.fetch(10, timeout=0.1) == []
         assert await reader.next(timeout=0.1) is None
         with pytest.raises(UsageError, match="timeout must be more than 0 seconds, not 0"):

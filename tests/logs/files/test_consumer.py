@@ -163,6 +163,24 @@ async def test_ack_all_waits_for_what_a_crashed_reader_had(
     assert sorted(lines(tmp_path / "h.log")) == sorted(expected("h", 1, 10))
 
 
+async def test_ack_all_terminates_nothing_while_an_earlier_message_is_missing(
+    js: JetStream, stream: Stream, tmp_path: Path
+) -> None:
+    """For the server, a term covers all earlier messages."""
+    consumer = await make(stream, policy=AckPolicy.ALL, ack_wait=6.0)
+    await publish(js, stream, "h", 1, 3)
+    assert len(await (await stream.get_consumer(consumer.name)).fetch(3)) == 3
+    await js.publish(f"{stream.name.lower()}.nohost", b"no host")
+    await publish(js, stream, "h", 4, 5)
+    running = Running(js, consumer, LogFiles(tmp_path), ack_interval=0.1)
+    await running.says("message 4 was terminated: no host in the subject")
+    assert (await consumer.info()).num_ack_pending == 6
+    await acknowledged(consumer)
+    await running.stop()
+    assert sorted(lines(tmp_path / "h.log")) == expected("h", 1, 5)
+    assert running.writer.status.terminated == 1
+
+
 async def test_ack_all_once_leaves_what_it_must_not_acknowledge(
     js: JetStream, stream: Stream, tmp_path: Path
 ) -> None:

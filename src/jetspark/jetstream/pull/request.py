@@ -419,12 +419,14 @@ class BatchReceiver(PullReceiver):
         else:
             self.frames += frames
             if len(self.frames) >= self._wanted:
-                self._open -= 1
+                if self._state is RequestState.OPEN:
+                    self._open -= 1
                 self._finish(None)
                 self._keep(self.frames[self._wanted :])
                 del self.frames[self._wanted :]
         for _, status in statuses:
-            if status.on_fetch is not OnFetch.CONTINUE:
+            # A status without pending messages follows the last message of a request, which counted already.
+            if status.on_fetch is not OnFetch.CONTINUE and status.pending_messages != 0:
                 self._open -= 1
             self._on_status(status, len(self.frames))
 
@@ -440,6 +442,7 @@ class BatchReceiver(PullReceiver):
 
     def closed(self, error: Error | None) -> None:
         """The connection is closed, or the server refused the subscription."""
+        self._open = 0
         self._finish(error or ConnectionClosed("the connection was closed during a fetch"))
 
     # --- ending

@@ -133,7 +133,8 @@ class ClassicFetch(BatchReceiver):
     def _on_status(self, status: Status, received: int) -> None:
         if self._at_once and status.on_fetch in _OVER and self._state is RequestState.OPEN:
             # Nothing more is available now (404).
-            self._room = 0
+            if self._open <= 0:
+                self._room = 0
             if received < self._wanted:
                 self._linger(self._wanted - received)
         else:

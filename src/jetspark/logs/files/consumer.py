@@ -264,10 +264,14 @@ class LogConsumer:
         # An acknowledgement covers all earlier messages, so it must not pass one that is not written.
         handled = outcome.written | outcome.poison.keys()
         good = next((index for index in range(len(messages)) if index not in handled), len(messages))
-        for index, reason in outcome.poison.items():
+        start = 0
+        for index, reason in sorted(outcome.poison.items()):
             if index < good:
-                self._terminate(messages[index], reason)
-        self._cumulative.add(messages[:good])
+                self._cumulative.add(messages[start:index])
+                # A term covers all earlier messages, too. Otherwise the message is acknowledged with others.
+                self._terminate(messages[index], reason, settle=self._cumulative.covers(messages[index]))
+                start = index
+        self._cumulative.add(messages[start:good])
         if good < len(messages):
             self._cumulative.ack()
             self._cumulative.hold([messages[index] for index in outcome.written if index >= good])
@@ -298,8 +302,9 @@ class LogConsumer:
             message.nak(self._options.nak_delay)
         self.status.naked += len(messages)
 
-    def _terminate(self, message: JetStreamMsg, reason: str) -> None:
-        message.term(reason)
+    def _terminate(self, message: JetStreamMsg, reason: str, *, settle: bool = True) -> None:
+        if settle:
+            message.term(reason)
         self.status.terminated += 1
         self._report(f"message {message.metadata.sequence.stream} was terminated: {reason}")
 

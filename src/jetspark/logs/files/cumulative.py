@@ -12,6 +12,8 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
+from datetime import datetime
+from operator import ne
 from typing import Final
 
 from jetspark.errors import Error
@@ -31,6 +33,8 @@ class CumulativeAck:
         self._consumer = consumer
         self._every = every
         self._interval = interval
+        # When the consumer was created: another one has other sequences.
+        self._created: datetime | None = None
         self._written: set[int] = set()
         self._unwritten: set[int] = set()
         # The written message to acknowledge next, since when one waits, and the last acknowledged sequence.
@@ -57,10 +61,10 @@ class CumulativeAck:
         """Look for gaps before these messages, and ask the server when there was one."""
         sequences = [message.metadata.sequence for message in messages]
         received = {sequence.stream for sequence in sequences}
-        first, last = sequences[0].consumer, sequences[-1].consumer
-        if first != self._next or last - first != len(sequences) - 1:
+        following = range(self._next, self._next + len(sequences))
+        if self._unwritten or any(map(ne, following, (each.consumer for each in sequences))):
             self._complete = False
-        self._next = last + 1
+        self._next = sequences[-1].consumer + 1
         self._unwritten |= received
         if not self._complete:
             await self._compare(received)
@@ -76,7 +80,11 @@ class CumulativeAck:
             if not error.transient:
                 raise
             return
+        if info.created != self._created:
+            self._forget(received)
+            self._created = info.created
         floor, pending = info.ack_floor.stream_seq, info.num_ack_pending
+        self._acked = min(self._acked, floor)
         self._written = {sequence for sequence in self._written if sequence > floor}
         self._unwritten = {sequence for sequence in self._unwritten if sequence > floor}
         here = len(self._written | self._unwritten)
@@ -84,7 +92,11 @@ class CumulativeAck:
         self._complete = pending == here
         if pending < here:
             # Some were deleted from the stream. What the server still waits for, it redelivers.
-            self._written, self._unwritten, self._last = set(), received, None
+            self._forget(received)
+
+    def _forget(self, received: set[int]) -> None:
+        """Know nothing but the messages that were received last."""
+        self._written, self._unwritten, self._last, self._acked = set(), received, None, 0
 
     def knows(self, message: JetStreamMsg) -> bool:
         """Whether the message is on disk already."""
@@ -114,6 +126,12 @@ class CumulativeAck:
         self._written |= sequences
         self._unwritten -= sequences
         self._complete = False
+
+    def covers(self, message: JetStreamMsg) -> bool:
+        """Whether an acknowledgement or a term of this message covers only what is on disk."""
+        sequence = message.metadata.sequence.stream
+        before = self._last is None or self._last.metadata.sequence.stream < sequence
+        return before and self._complete and sequence <= min(self._unwritten, default=sequence)
 
     def ack_if_due(self) -> None:
         """Acknowledge if it is time."""
