@@ -51,6 +51,8 @@ __all__ = [
 LOST: Final = 0.8
 #: Seconds without a message after which nothing more is on its way from the server.
 _MOMENT: Final = 0.05
+#: Seconds without a message after which the server is not in the middle of a batch.
+_LONG: Final = 1.0
 
 
 # --- where requests go
@@ -244,23 +246,29 @@ class PullReceiver(Receiver):
         self._session.forget(self)
 
     async def _silent(self) -> bool:
-        """Wait until no more messages come. False if the server does not answer."""
-        answered = False
+        """Wait until no more messages come. False if the server does not answer.
+
+        A busy server may pause in the middle of a batch. So after a silent moment it is asked for a sign of
+        life, and has to be silent for another moment then, unless nothing came for long.
+        """
+        answered = math.nan
         while self._session.attached and self._expecting():
-            moment = self._last_seen + _MOMENT - self._loop.time()
-            if moment > 0:
+            now = self._loop.time()
+            if (moment := self._last_seen + _MOMENT - now) > 0:
                 await asyncio.sleep(moment)
-            elif answered:
+            elif answered == self._last_seen:
                 break
             else:
-                asked = self._loop.time()
+                idle = now - self._last_seen > _LONG
                 try:
                     await self._flush()
                 except Error:
                     return False
-                answered = True
-                if (now := self._loop.time()) - asked > _MOMENT:
-                    self._last_seen = now  # It had stopped: what it does now may take a moment.
+                answered = self._loop.time()
+                if idle and answered - now < _MOMENT:
+                    answered = self._last_seen
+                else:
+                    self._last_seen = answered
         return True
 
     async def _flush(self) -> None:
