@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 
-from jetspark import Connection, ConnectionClosed, Error, StreamNotFound, Timeout, UsageError, connect
+from jetspark import (
+    Connection,
+    ConnectionClosed,
+    ConsumerNotFound,
+    Error,
+    StreamNotFound,
+    Timeout,
+    UsageError,
+    connect,
+)
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Messages
@@ -28,6 +38,12 @@ async def take(messages: Messages, number: int) -> list[int]:
 
 async def names(stream: Stream) -> list[str]:
     return [name async for name in stream.consumer_names()]
+
+
+async def delete_consumers(stream: Stream) -> None:
+    for name in await names(stream):
+        with suppress(ConsumerNotFound):  # One that was replaced is deleted by its reader.
+            await stream.delete_consumer(name)
 
 
 async def no_consumers(stream: Stream) -> None:
@@ -209,8 +225,7 @@ async def test_fetch_goes_on_behind_the_last_when_the_consumer_is_deleted(js: Je
     ordered = await stream.ordered_consumer()
     for first in (1, 4, 7):
         assert sequences(await ordered.fetch(3)) == [first, first + 1, first + 2]
-        for name in await names(stream):
-            await stream.delete_consumer(name)
+        await delete_consumers(stream)
     assert sequences(await ordered.fetch(1)) == [10]
 
 
@@ -273,8 +288,7 @@ async def test_messages_go_on_behind_the_last_when_the_consumer_is_deleted(js: J
     async with ordered.messages(max_messages=10) as messages:
         while len(seen) < 100:
             seen += await take(messages, 20)
-            for name in await names(stream):
-                await stream.delete_consumer(name)
+            await delete_consumers(stream)
         await fill(js, stream, 10)
         seen += await take(messages, 10)
     assert seen == list(range(1, 111))
@@ -286,6 +300,11 @@ async def test_before_the_first_message_it_restarts_at_the_configured_start(js: 
     ordered = await stream.ordered_consumer(deliver_policy="new")
     async with ordered.messages() as messages:
         assert await messages.next(timeout=0.1) is None
+
+        async def one() -> bool:
+            return len(await names(stream)) == 1
+
+        await until(one, "the first consumer")
         (name,) = await names(stream)
         await stream.delete_consumer(name)
 
@@ -458,8 +477,7 @@ async def test_a_stop_while_the_next_consumer_is_made_leaves_nothing(js: JetStre
         ordered = await stream.ordered_consumer()
         messages = ordered.messages()
         assert await take(messages, 3) == [1, 2, 3]
-        for name in await names(stream):
-            await stream.delete_consumer(name)
+        await delete_consumers(stream)
         await messages.stop()
     await no_consumers(stream)
 
