@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+import jetspark
+from jetspark import JetStreamUnavailable, StreamConfig
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.stored import StoredMessage
+from jetspark.jetstream.model.requests import MsgGetRequest
+from jetspark.jetstream.read import direct
 from jetspark.jetstream.stream import Stream
+from jetspark.wire import PubFrame
 from tests.jetstream.support import memory
+from tests.support.scripted import Peer, ScriptedServer
 
 SUBJECTS = ("a.x", "a.y", "b.x", "a.x", "a.z", "b.x", "a.y")
 
@@ -92,3 +99,26 @@ async def test_last_messages_are_those_of_direct_gets(
 async def test_reading_leaves_no_consumer_behind(streams: tuple[Stream, Stream]) -> None:
     assert await read(streams[0].get_messages())
     assert (await streams[0].info()).state.consumer_count == 0
+
+
+@pytest.mark.parametrize("elects", [True, False])
+async def test_a_read_waits_for_a_leader(elects: bool) -> None:
+    no_leader = {"error": {"code": 503, "err_code": 10008, "description": "temporarily unavailable"}}
+    stored = {"message": {"subject": "a", "seq": 1, "data": "MQ==", "time": "2026-01-01T00:00:00Z"}}
+    asked: list[PubFrame] = []
+
+    def answer(peer: Peer, frame: PubFrame) -> None:
+        asked.append(frame)
+        peer.answer(frame, json.dumps(stored if elects and len(asked) > 2 else no_leader).encode())
+
+    async with ScriptedServer(info={"jetstream": True}) as server, jetspark.connect(server.url) as nc:
+        server.on("$JS.API.STREAM.MSG.GET.S", answer)
+        api = nc.jetstream(timeout=10 if elects else 0.5).api
+        reading = direct.get(api, StreamConfig(name="S"), MsgGetRequest(seq=1))
+        if elects:
+            assert (await reading).data == b"1"
+            assert len(asked) == 3
+        else:
+            with pytest.raises(JetStreamUnavailable):
+                await reading
+            assert len(asked) > 1

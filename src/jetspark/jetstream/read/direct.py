@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from jetspark.errors import (
     APIError,
     ConnectionLost,
+    JetStreamUnavailable,
     NoResponders,
     RemoteProtocolError,
     StatusError,
@@ -46,7 +47,10 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
 async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredMessage:
-    """One message. Raises `MessageNotFound`, and what `API.call` raises."""
+    """One message. Raises `MessageNotFound`, and what `API.call` raises.
+
+    While the stream has no leader it asks again, for the timeout of the API.
+    """
     backoff = Backoff(api.timeout)
     # A mirror with `mirror_direct` alone answers for its origin, and not under its own name (ADR-31).
     if config.allow_direct and not request.no_hdr:
@@ -54,8 +58,14 @@ async def get(api: API, config: StreamConfig, request: MsgGetRequest) -> StoredM
             return await _get_direct(api, config.name, request, backoff)
         except NoResponders:
             pass  # Direct gets are no longer allowed, or no replica is up: ask the leader.
-    answer = await api.call(endpoints.MSG_GET, request, stream=config.name, timeout=backoff.left)
-    return from_answer(config.name, parse_stored(answer))
+    while True:
+        try:
+            answer = await api.call(endpoints.MSG_GET, request, stream=config.name, timeout=backoff.left)
+        except JetStreamUnavailable:  # The leader has just been replaced.
+            if not await backoff.pause():
+                raise
+        else:
+            return from_answer(config.name, parse_stored(answer))
 
 
 async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Backoff) -> StoredMessage:
