@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -30,6 +31,12 @@ quicken()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Share the tests well among the workers."""
     items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def pytest_collection_finish() -> None:
+    """Leave all tests and modules to no later collection of garbage: many tests collect to find leaks."""
+    gc.collect()
+    gc.freeze()
 
 
 if os.environ.get("UVLOOP"):
