@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from jetspark.jetstream.kv.entry import KeyValueEntry
 from jetspark.jetstream.kv.feed import Feed, FeedMessage
+from jetspark.jetstream.lazy_reader import LazyReader
 
 __all__ = ["Changes", "KeyValueWatch"]
 
 T = TypeVar("T")
 
 
-class Changes(Generic[T]):
+class Changes(LazyReader, Generic[T]):
     """What a feed returns, as entries of the type `T`; messages that `read` turns into None are left out."""
 
     def __init__(self, feed: Feed, read: Callable[[FeedMessage], T | None]) -> None:
         self._feed = feed
         self._read = read
         self._ready: deque[T] = deque()
-        self._started = False
         # Whether the feed had caught up before it returned what is ready.
         self._caught_up = feed.caught_up
 
@@ -60,31 +60,14 @@ class Changes(Generic[T]):
         self._ready.clear()
         await self._feed.stop()
 
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> T:
         entry = self._ready.popleft() if self._ready else await self.next()
         if entry is None:
             raise StopAsyncIteration
         return entry
 
-    async def __aenter__(self) -> Self:
-        await self._start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
-
-    async def _start(self) -> None:
-        if self._started:
-            return
-        self._started = True
-        try:
-            await self._feed.start()
-        except BaseException:
-            self._started = False
-            raise
+    async def _open(self) -> None:
+        await self._feed.start()
 
     async def _wait(self, timeout: float | None, *, initial: bool = False) -> bool:
         """Wait until entries are ready. False after `timeout` seconds, and when it has ended."""

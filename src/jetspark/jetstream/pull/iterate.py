@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Self, TypeAlias
 
 from jetspark.errors import Error, UsageError
+from jetspark.jetstream.lazy_reader import LazyReader
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.pull.buffer import PullBuffer
 from jetspark.wire import MsgFrame
@@ -25,7 +26,7 @@ def check_concurrency(concurrency: int) -> None:
         raise UsageError(f"concurrency must be at least 1, not {concurrency}")
 
 
-class Messages:
+class Messages(LazyReader):
     """An endless iterator: `async with consumer.messages() as msgs: async for msg in msgs: ...`.
 
     Leaving the context stops it; buffered messages that were not handed out go back to the server.
@@ -33,7 +34,6 @@ class Messages:
 
     def __init__(self, buffer: PullBuffer) -> None:
         self._buffer = buffer
-        self._started = False
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
         """The next message; None when none came within `timeout` seconds, or after `stop` or `drain`.
@@ -80,9 +80,6 @@ class Messages:
         self._started = True
         return self._buffer.drain()
 
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> JetStreamMsg:
         buffer = self._buffer
         if buffer.frames:
@@ -92,22 +89,8 @@ class Messages:
             raise StopAsyncIteration
         return message
 
-    async def __aenter__(self) -> Self:
-        await self._start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
-
-    async def _start(self) -> None:
-        if self._started:
-            return
-        self._started = True
-        try:
-            await self._buffer.start()
-        except BaseException:
-            self._started = False
-            raise
+    async def _open(self) -> None:
+        await self._buffer.start()
 
 
 class Consuming:
