@@ -33,8 +33,7 @@ def open_messages(
     bridge: Bridge, consumer: Consumer | OrderedConsumer, on_error: OnError | None, options: PullKeywords
 ) -> aio.Messages:
     """Call `messages` of an asynchronous consumer in the loop, with `on_error` called in a thread."""
-    listener = None if on_error is None else bridge.aside("on_error", on_error)
-    return bridge.portal.call(consumer.messages, on_error=listener, **options)
+    return bridge.portal.call(consumer.messages, on_error=bridge.on_error(on_error), **options)
 
 
 @mirrors(aio.Messages)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from jetspark.blocking.mirror import Twin, calls, iterates, mirrors
 from jetspark.blocking.threads.supply import Supply
+from jetspark.jetstream.kv import backing as aio_backing
 from jetspark.jetstream.kv import cache as aio_cache
 from jetspark.jetstream.kv import store as aio
 from jetspark.jetstream.kv import watch as aio_watch
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyValue", "KeyValueCache", "KeyValueWatch"]
 
+B = TypeVar("B", bound=aio_backing.Bucket)
 T = TypeVar("T")
 
 
@@ -105,8 +107,8 @@ class KeyValueCache(Twin[aio_cache.KeyValueCache], Mapping[str, KeyValueEntry]):
     __exit__ = calls(aio_cache.KeyValueCache.__aexit__)
 
 
-@mirrors(aio.KeyValue)
-class KeyValue(Twin[aio.KeyValue]):
+@mirrors(aio_backing.Bucket)
+class BlockingBucket(Twin[B]):
     @property
     def bucket(self) -> str:
         return self._inner.bucket
@@ -115,6 +117,9 @@ class KeyValue(Twin[aio.KeyValue]):
     def stream_name(self) -> str:
         return self._inner.stream_name
 
+
+@mirrors(aio.KeyValue)
+class KeyValue(BlockingBucket[aio.KeyValue]):
     status = calls(aio.KeyValue.status)
 
     # --- reading
@@ -142,12 +147,13 @@ class KeyValue(Twin[aio.KeyValue]):
             ignore_deletes=ignore_deletes,
             meta_only=meta_only,
             from_revision=from_revision,
-            on_error=self._aside(on_error),
+            on_error=self._bridge.on_error(on_error),
         )
         return KeyValueWatch(self._bridge, watch)
 
     def cache(self, filters: str | Iterable[str] = ">", *, on_error: OnError | None = None) -> KeyValueCache:
-        return KeyValueCache(self._bridge, self._inner.cache(filters, on_error=self._aside(on_error)))
+        cache = self._inner.cache(filters, on_error=self._bridge.on_error(on_error))
+        return KeyValueCache(self._bridge, cache)
 
     # --- writing
 
@@ -158,6 +164,3 @@ class KeyValue(Twin[aio.KeyValue]):
     delete = calls(aio.KeyValue.delete)
     purge = calls(aio.KeyValue.purge)
     purge_deletes = calls(aio.KeyValue.purge_deletes)
-
-    def _aside(self, on_error: OnError | None) -> OnError | None:
-        return None if on_error is None else self._bridge.aside("on_error", on_error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from jetspark.blocking.kv import BlockingChanges
+from jetspark.blocking.kv import BlockingBucket, BlockingChanges
 from jetspark.blocking.mirror import Twin, calls, iterates, mirrors
 from jetspark.jetstream.objects import reader as aio_reader
 from jetspark.jetstream.objects import store as aio
@@ -44,15 +44,7 @@ class ObjectReader(Twin[aio_reader.ObjectReader]):
 
 
 @mirrors(aio.ObjectStore)
-class ObjectStore(Twin[aio.ObjectStore]):
-    @property
-    def bucket(self) -> str:
-        return self._inner.bucket
-
-    @property
-    def stream_name(self) -> str:
-        return self._inner.stream_name
-
+class ObjectStore(BlockingBucket[aio.ObjectStore]):
     status = calls(aio.ObjectStore.status)
     seal = calls(aio.ObjectStore.seal)
 
@@ -86,6 +78,6 @@ class ObjectStore(Twin[aio.ObjectStore]):
             include_history=include_history,
             updates_only=updates_only,
             ignore_deletes=ignore_deletes,
-            on_error=None if on_error is None else self._bridge.aside("on_error", on_error),
+            on_error=self._bridge.on_error(on_error),
         )
         return ObjectWatch(self._bridge, watch)

@@ -11,8 +11,8 @@ __all__ = ["LazyReader"]
 class LazyReader:
     """Starts when its context is entered or at the first read, and stops when the context is left.
 
-    A subclass implements `_open` and `stop`, calls `_start` before it reads, and sets `_started` in `stop`, so
-    that a reader that was stopped does not start again.
+    A subclass implements `_open` and `stop`, calls `_start` before it reads, and sets `_started` in `stop`,
+    so that a stopped reader does not start again.
     """
 
     _started = False

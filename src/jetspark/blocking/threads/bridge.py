@@ -75,6 +75,10 @@ class Bridge:
 
         return post
 
+    def on_error(self, function: Callable[[Exception], object] | None) -> Callable[..., None] | None:
+        """`aside` for an `on_error` argument, which may be missing."""
+        return None if function is None else self.aside("on_error", function)
+
     def spawn(self, work: Callable[[], None], name: str, stop: Callable[[], object]) -> threading.Thread:
         """Start a thread. `close` calls `stop`, then waits for the thread."""
 

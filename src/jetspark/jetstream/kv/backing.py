@@ -18,6 +18,7 @@ from jetspark.jetstream.model.stream import StorageType, StoreCompression, Strea
 from jetspark.jetstream.read.ranges import stream_info
 
 __all__ = [
+    "Bucket",
     "BucketStatus",
     "await_backing",
     "backing_infos",
@@ -27,6 +28,30 @@ __all__ = [
     "find_backing",
     "not_found",
 ]
+
+
+class Bucket:
+    """A bucket, as users hold it. Base of `KeyValue` and `ObjectStore`."""
+
+    _PREFIX: ClassVar[str]
+
+    def __init__(self, api: API, info: StreamInfo) -> None:
+        self._api = api
+        self._config = info.config
+        self._bucket = info.config.name.removeprefix(self._PREFIX)
+
+    @property
+    def bucket(self) -> str:
+        """Its name."""
+        return self._bucket
+
+    @property
+    def stream_name(self) -> str:
+        """The name of its stream."""
+        return self._config.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.bucket}>"
 
 
 class BucketStatus(msgspec.Struct, frozen=True):

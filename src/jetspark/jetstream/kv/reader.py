@@ -15,7 +15,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream.api import API
-from jetspark.jetstream.kv.backing import await_backing, find_backing
+from jetspark.jetstream.kv.backing import Bucket, await_backing, find_backing
 from jetspark.jetstream.kv.cache import KeyValueCache
 from jetspark.jetstream.kv.codecs import KeyCodec
 from jetspark.jetstream.kv.entry import (
@@ -25,7 +25,7 @@ from jetspark.jetstream.kv.entry import (
 )
 from jetspark.jetstream.kv.feed import Feed, FeedMessage
 from jetspark.jetstream.kv.keyspace import KeySpace
-from jetspark.jetstream.kv.names import key_prefix
+from jetspark.jetstream.kv.names import BUCKET_PREFIX, key_prefix
 from jetspark.jetstream.kv.status import KeyValueStatus
 from jetspark.jetstream.kv.watch import KeyValueWatch
 from jetspark.jetstream.message.stored import StoredMessage, from_frame
@@ -43,30 +43,17 @@ __all__ = ["KeyValueReader"]
 _AT_ONCE: Final = 1000
 
 
-class KeyValueReader:
+class KeyValueReader(Bucket):
     """The half of `KeyValue` that reads."""
 
+    _PREFIX = BUCKET_PREFIX
+
     def __init__(self, api: API, info: StreamInfo, codec: KeyCodec | None = None) -> None:
-        self._api = api
-        self._config = info.config
-        self._bucket = info.config.name.removeprefix("KV_")
+        super().__init__(api, info)
         # A mirror keeps the subjects of its origin.
         mirror = info.config.mirror
         origin = info.config.name if mirror is None else mirror.name
-        self._keys = KeySpace(key_prefix(origin.removeprefix("KV_")), codec)
-
-    @property
-    def bucket(self) -> str:
-        """Its name."""
-        return self._bucket
-
-    @property
-    def stream_name(self) -> str:
-        """The name of its stream."""
-        return self._config.name
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.bucket}>"
+        self._keys = KeySpace(key_prefix(origin.removeprefix(BUCKET_PREFIX)), codec)
 
     async def status(self) -> KeyValueStatus:
         """What it holds and how it is configured, asked from the server."""

@@ -21,15 +21,13 @@ from jetspark.errors import (
     UsageError,
     WrongLastSequence,
 )
-from jetspark.jetstream.api import API
-from jetspark.jetstream.kv.backing import find_backing, not_found
+from jetspark.jetstream.kv.backing import Bucket, find_backing, not_found
 from jetspark.jetstream.kv.entry import ROLLUP
 from jetspark.jetstream.kv.feed import Feed, FeedMessage
 from jetspark.jetstream.kv.names import check_bucket
 from jetspark.jetstream.kv.watch import Changes
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.model.consumer import DeliverPolicy
-from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.objects.info import (
@@ -40,7 +38,7 @@ from jetspark.jetstream.objects.info import (
     digest_text,
     stored_info,
 )
-from jetspark.jetstream.objects.names import meta_subject, object_stream
+from jetspark.jetstream.objects.names import STORE_PREFIX, meta_subject, object_stream
 from jetspark.jetstream.objects.orphans import purge_orphans
 from jetspark.jetstream.objects.reader import ObjectReader
 from jetspark.jetstream.objects.save import as_path, save
@@ -72,29 +70,13 @@ class _Stored(NamedTuple):
     sequence: int
 
 
-class ObjectStore:
+class ObjectStore(Bucket):
     """An object store. Made by `js.object_store` and `js.create_object_store`.
 
     Methods that ask the server raise the errors of those of `JetStream`, and `BucketNotFound`.
     """
 
-    def __init__(self, api: API, info: StreamInfo) -> None:
-        self._api = api
-        self._config = info.config
-        self._bucket = info.config.name.removeprefix("OBJ_")
-
-    @property
-    def bucket(self) -> str:
-        """Its name."""
-        return self._bucket
-
-    @property
-    def stream_name(self) -> str:
-        """The name of its stream."""
-        return self._config.name
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.bucket}>"
+    _PREFIX = STORE_PREFIX
 
     async def status(self) -> ObjectStoreStatus:
         """What it holds and how it is configured, asked from the server."""
