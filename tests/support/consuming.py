@@ -14,7 +14,7 @@ from jetspark import Connection, ConsumerConfig, StreamConfig
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.request import PullReceiver
+from jetspark.jetstream.pull.receiver import PullReceiver
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 

@@ -22,7 +22,8 @@ from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages, check_concurrency
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions
 from jetspark.jetstream.pull.pin import OnPin, Pin, PinEvent
-from jetspark.jetstream.pull.request import Leftover, PullTarget, fetch_request, no_wait_request
+from jetspark.jetstream.pull.receiver import Leftover
+from jetspark.jetstream.pull.request import PullTarget, fetch_request, no_wait_request
 from jetspark.wire.subjects import check_name
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage import presence
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull import back_off, request
+from jetspark.jetstream.pull import back_off, receiver
 from jetspark.jetstream.subscribe import classic_fetch
 from jetspark.jetstream.subscribe.pull import PullSubscription
 from jetspark.wire import PubFrame, UnsubFrame
@@ -296,7 +296,7 @@ LOST = 0.1
 @pytest.fixture
 async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedJetStream]:
     """A server that is one of several: they elect leaders, and requests may get lost."""
-    monkeypatch.setattr(request, "LOST", LOST)
+    monkeypatch.setattr(receiver, "LOST", LOST)
     monkeypatch.setattr(classic_fetch, "LOST", LOST)
     async with ScriptedJetStream(info={"cluster": "three"}) as running:
         yield running

@@ -26,14 +26,8 @@ from jetspark.jetstream.pull.buffer import BufferState, OnError, PullBuffer
 from jetspark.jetstream.pull.fetch import Fetch
 from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions, default_heartbeat
-from jetspark.jetstream.pull.request import (
-    Leftover,
-    PullTarget,
-    RequestState,
-    fetch_request,
-    no_wait_request,
-    shortened,
-)
+from jetspark.jetstream.pull.receiver import Leftover, RequestState
+from jetspark.jetstream.pull.request import PullTarget, fetch_request, no_wait_request, shortened
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame
 from jetspark.wire.subjects import check_name, text_list

@@ -3,7 +3,8 @@
 - `bounds`: the largest request that a consumer accepts. Pure.
 - `options`: the options of `messages` and `consume`, their defaults and limits. Pure.
 - `pin`: the pinned client of a priority group.
-- `request`: targets, requests, inboxes, statuses, left-over messages: shared by everything that pulls.
+- `request`: the target of a request, and building it: shared by everything that pulls.
+- `receiver`: inboxes, statuses, leaving without loss, left-over messages: shared in the same way.
 - `fetch`: one request, returned as a batch.
 - `accounting`: how much to ask for, and when. Pure.
 - `back_off`: the waits after refusals, and the look for a consumer that does not answer.

@@ -23,7 +23,8 @@ from jetspark.jetstream.pull.accounting import Accounting
 from jetspark.jetstream.pull.back_off import BackOff
 from jetspark.jetstream.pull.options import PullOptions
 from jetspark.jetstream.pull.pin import Pin
-from jetspark.jetstream.pull.request import PullReceiver, PullTarget, request_token, sort_frames
+from jetspark.jetstream.pull.receiver import PullReceiver, request_token, sort_frames
+from jetspark.jetstream.pull.request import PullTarget
 from jetspark.wire import MsgFrame, redeliveries, total_size
 
 __all__ = ["BufferState", "OnError", "PullBuffer"]

@@ -1,8 +1,8 @@
 """One fetch: send a request, gather the messages that come, return them as a batch.
 
 A fetch asks again for the missing messages when the connection is back, when its request got lost in an
-election, when it lost its pin, and when it waits longer than the consumer lets one request wait. `request.py`
-says how it ends.
+election, when it lost its pin, and when it waits longer than the consumer lets one request wait.
+`receiver.py` says how it ends.
 """
 
 from __future__ import annotations
@@ -20,13 +20,8 @@ from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.bounds import Bounds
 from jetspark.jetstream.pull.pin import Pin
-from jetspark.jetstream.pull.request import (
-    BatchReceiver,
-    Leftover,
-    PullTarget,
-    RequestState,
-    shortened,
-)
+from jetspark.jetstream.pull.receiver import BatchReceiver, Leftover, RequestState
+from jetspark.jetstream.pull.request import PullTarget, shortened
 from jetspark.wire import total_size
 
 __all__ = ["Fetch"]
@@ -70,19 +65,8 @@ class Fetch(BatchReceiver):
             if len(self.frames) == self._wanted or self._leftover.frames:
                 return Batch(self.target.messages(self.frames))
         self.target.check_open()
-        self._session.add(self)
-        self._ask_again()
         self._deadline = self._expiry + _GRACE
-        try:
-            await self._gather()
-        except BaseException:
-            self._leave(self.frames)
-            raise
-        if self._over():
-            self._session.unsubscribe(self)
-            self._session.forget(self)
-        else:
-            self._leave([])
+        await self._receive()
         if self.error is not None and not self.frames:
             raise self.error
         return Batch(self.target.messages(self.frames), self.error)

@@ -19,15 +19,8 @@ from jetspark.errors import ConnectionClosed, Error
 from jetspark.jetstream.message.foreign import Foreign
 from jetspark.jetstream.message.status import OnFetch, Status
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.request import (
-    LOST,
-    BatchReceiver,
-    Leftover,
-    PullTarget,
-    RequestState,
-    no_wait_request,
-    sort_frames,
-)
+from jetspark.jetstream.pull.receiver import LOST, BatchReceiver, Leftover, RequestState, sort_frames
+from jetspark.jetstream.pull.request import PullTarget, no_wait_request
 from jetspark.wire import MsgFrame, encode
 
 __all__ = ["ClassicFetch", "FetchOne", "lingering_time"]
@@ -61,20 +54,11 @@ class ClassicFetch(BatchReceiver):
         now = self._loop.time()
         self._expiry = now + lingering_time(deadline - now)
         self._deadline = deadline
-        self._session.add(self)
-        self._ask_again()
-        try:
-            await self._gather()
-        except BaseException:
-            self._leave(self.frames)
-            raise
-        if self._over():
-            if not self._limited or len(self.frames) < self._wanted:
-                self._session.unsubscribe(self)
-            self._session.forget(self)
-        else:
-            self._leave([])
+        await self._receive()
         return self.frames
+
+    def _unsubscribed(self) -> bool:
+        return self._limited and len(self.frames) >= self._wanted
 
     def end(self, error: Error) -> None:
         """Stop waiting, with this error; messages that are on their way are left over."""

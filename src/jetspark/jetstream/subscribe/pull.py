@@ -20,7 +20,8 @@ from jetspark.jetstream.message.delivered import Batch
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.on_error import Reporter
-from jetspark.jetstream.pull.request import Leftover, PullTarget
+from jetspark.jetstream.pull.receiver import Leftover
+from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch, FetchOne
 
 __all__ = ["PullSubscription"]
