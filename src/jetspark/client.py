@@ -34,8 +34,8 @@ class Connection(connection.Connection):
         """JetStream through this connection; as many contexts as needed, they are cheap.
 
         `domain` names a JetStream domain, `api_prefix` replaces `$JS.API` where an account imports the API of
-        another; by default those of the connection count. Calls end within `timeout` seconds. Raises
-        `UsageError`; asks the server nothing.
+        another; by default the options of the connection apply. Calls end within `timeout` seconds. Raises
+        `UsageError`; sends no request.
         """
         if domain is None and api_prefix is None:
             domain, api_prefix = self.options.jetstream_domain, self.options.jetstream_api_prefix
@@ -122,21 +122,22 @@ def connect(
 
     Args:
         servers: URLs (`nats://host:port`, `tls://...`, `ws://...`, `wss://...`, `host:port`), one, several,
-            or with commas; by default `nats://127.0.0.1:4222`. With `tls://` and `wss://` the connection is
-            encrypted or fails. Others of the cluster are discovered.
-        context: A context of the `nats` CLI, whose settings count where an argument is not given; of its
-            credentials none count if any are given.
+            or one text with commas; by default `nats://127.0.0.1:4222`. With `tls://` and `wss://` the
+            connection is encrypted or fails. The other servers of the cluster are discovered.
+        context: A context of the `nats` CLI, for settings that are not given as arguments. Its credentials
+            are ignored if any are given.
         name: The name of this connection in the server's monitoring.
         connect_timeout: Seconds for one attempt: TCP, TLS and authentication.
         request_timeout: Seconds that `request`, `flush` and `next` wait by default.
-        reconnect_wait: Seconds before a server is tried again; doubles with each failure, less up to half
-            of it at random.
+        reconnect_wait: Seconds before a server is tried again; doubled with each failure, and shortened
+            at random by up to half.
         max_reconnect_wait: The longest such wait.
         max_reconnect_attempts: Failures in a row after which a server is removed; -1: never, 0: at once.
-        reconnect_delay: A function that takes the place of both waits: it gets the failures of a server in a
+        reconnect_delay: A function that replaces both waits: it gets the number of failures of a server in a
             row, returns the seconds from its last attempt to the next, and must not block.
-        retry_on_failed_connect: When no server can be reached, return a connection that goes on trying, as
-            after a loss; `wait_connected()` waits for it. Wrong options and refused credentials still raise.
+        retry_on_failed_connect: When no server can be reached, return a connection that keeps trying, as
+            after a disconnect; `wait_connected()` waits for it. Wrong options and refused credentials still
+            raise.
         ping_interval: Seconds between pings, whatever the traffic.
         max_outstanding_pings: Unanswered pings after which a silent connection is considered broken: by
             default after 12 seconds, before publishing gives up. Five times as many while data arrives.
@@ -160,8 +161,8 @@ def connect(
         tls_hostname: The name that the certificate must have, when it is not that of the URL.
         tls_handshake_first: Start TLS before the server sends INFO; the server must be configured so.
         proxy: `socks5://host:port` or `http://host:port`, with `user:password@` if needed. It resolves names.
-        dialer: A function that gets host and port and returns a connected `socket.socket`, for another way
-            in. A plain function runs in a thread. With asyncio, it may be a coroutine function.
+        dialer: A function that gets host and port and returns a connected `socket.socket`, such as one
+            through a tunnel. A plain function runs in a thread. With asyncio, it may be a coroutine function.
         websocket_headers: Headers of the WebSocket upgrade, or a function that returns them at each connect.
         jetstream_domain, jetstream_api_prefix: Defaults of `nc.jetstream()`.
         on_connected, on_disconnected, on_reconnected, on_closed: Functions, called as `jetspark.Event` says.
@@ -187,7 +188,8 @@ def _with_environment(function: Callable[_P, Connecting]) -> Callable[_P, Connec
 
         NATS_URL, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS, NATS_NKEY, NATS_CA, NATS_CERT, NATS_KEY,
         NATS_INBOX_PREFIX, NATS_SOCKS_PROXY, NATS_JS_DOMAIN and NATS_JS_API_PREFIX; NATS_CONTEXT names a
-        context, for what neither says. Credentials are taken as a whole from the first source that has any.
+        context, for settings that are still missing. Credentials are taken as a whole from the first source
+        that has any.
         """
         given: dict[str, Any] = dict(kwargs)
         if args:

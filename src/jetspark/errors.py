@@ -62,8 +62,8 @@ Error                              everything below; `hint` says what the user c
     │   └── ConsumerIsPull         a pull consumer: subscribing is not possible
     ├── KeyNotFound                the key has no value; carries the tombstone, if it had one
     ├── ObjectNotFound             there is no such object in the store, or it was deleted
-    ├── ObjectExists               an object of this name is in the way
-    ├── DigestMismatch             the data of an object is not what was stored
+    ├── ObjectExists               an object of this name exists already
+    ├── DigestMismatch             the data of an object does not match its digest
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
     ├── DataLoss                   a stream lost messages before they were read; names the range
     ├── MessageGap                 messages of a push consumer did not arrive; names the range
@@ -219,7 +219,7 @@ class ConnectionDraining(ConnectionError):
 
 
 class StaleConnection(ConnectionError):
-    """Pings were not answered in time: the server is gone, and the connection was not closed."""
+    """Pings were not answered in time: the server is unreachable, though the connection was not closed."""
 
 
 class OutboundBufferFull(ConnectionError):
@@ -268,7 +268,7 @@ class SubscriptionClosed(Error):
 
 
 class ServerStartError(Error):
-    """nats-server did not start. The message holds what it logged."""
+    """nats-server did not start. The message holds its log."""
 
 
 class ServerNotFound(Error):
@@ -347,7 +347,7 @@ class ObjectNotFound(JetStreamError):
 
 
 class ObjectExists(JetStreamError):
-    """An object of this name is in the way of a link, or of another that should get the name."""
+    """An object of this name exists: a link cannot replace it, and no other object can get its name."""
 
     def __init__(
         self, message: str = "", *, bucket: str = "", name: str = "", hint: str | None = None
@@ -358,7 +358,7 @@ class ObjectExists(JetStreamError):
 
 
 class DigestMismatch(JetStreamError):
-    """The data of an object is not what was stored: its size or digest differs."""
+    """The data of an object does not match its stored size or digest."""
 
 
 class DataLoss(JetStreamError):
@@ -653,7 +653,7 @@ class SubscribeError(JetStreamError):
 
 
 class NoMatchingStream(SubscribeError):
-    """Not exactly one stream stores the subject: `streams` are those that do."""
+    """No stream stores the subject, or several do: `streams` are those that do."""
 
     def __init__(
         self, message: str = "", *, subject: str = "", streams: tuple[str, ...] = (), hint: str | None = None
@@ -692,7 +692,7 @@ class MessageGap(JetStreamError):
     """Messages that a push consumer delivered did not arrive.
 
     `expected` is the first delivery that is missing, in the numbering of the consumer, `received` the one
-    that came instead or was announced by a heartbeat; `stream_sequence` is where the stream was then.
+    that arrived instead or was announced by a heartbeat; `stream_sequence` is its stream sequence.
     """
 
     def __init__(
@@ -715,4 +715,4 @@ class MissedHeartbeat(JetStreamError):
 
 
 class NotJetStreamMessage(JetStreamError):
-    """The message did not come from a consumer: its reply is not an acknowledgement subject."""
+    """No consumer delivered the message: its reply is not an acknowledgement subject."""

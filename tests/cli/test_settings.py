@@ -138,7 +138,7 @@ def test_flags_win_over_the_environment_and_that_over_the_context(
         ("../../etc/passwd", None, "is not a valid context name"),
         ("broken", '{"password": "hidden", ', "is not a valid context file"),
         ("typed", '{"url": 7, "password": "hidden"}', "is not a valid context file"),
-        ("nsc", '{"nsc": "nsc://x/y/z"}', "refers to nsc://x/y/z, and there is no `nsc` on the PATH"),
+        ("nsc", '{"nsc": "nsc://x/y/z"}', "refers to nsc://x/y/z, but `nsc` is not on the PATH"),
     ],
 )
 def test_a_context_that_cannot_be_used_is_told_without_its_secrets(

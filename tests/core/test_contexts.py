@@ -133,7 +133,7 @@ def test_a_bearer_jwt_needs_no_seed(config: Path) -> None:
         ({"token": "op://vault/item"}, "op://"),
         ({"creds": "op://vault/item"}, "op://"),
         ({"ca": "data://x"}, "data://"),
-        ({"nsc": "nsc://O/A/U"}, "no `nsc` on the PATH"),
+        ({"nsc": "nsc://O/A/U"}, "`nsc` is not on the PATH"),
         ({"socks_proxy": "socks4://me:hunter2@host"}, "proxy"),
         ({"url": "http://me:hunter2@host"}, "servers"),
     ],

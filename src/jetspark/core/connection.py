@@ -38,7 +38,7 @@ T = TypeVar("T")
 PENDING_MSGS_LIMIT: Final = 512 * 1024
 PENDING_BYTES_LIMIT: Final = 128 * 1024 * 1024
 
-#: Seconds that closing waits for what is queued to be written, and then for each thing that has to end.
+#: Seconds that closing waits for queued messages to be written, and then for each task to end.
 _CLOSE_TIMEOUT: Final = 2.0
 _GRACE: Final = 1.0
 
@@ -253,7 +253,7 @@ class Connection:
         pending_msgs_limit: int = PENDING_MSGS_LIMIT,
         pending_bytes_limit: int = PENDING_BYTES_LIMIT,
     ) -> Subscription:
-        """Subscribe to a subject; `*` stands for one token, a final `>` for all that follow.
+        """Subscribe to a subject; `*` stands for one token, a final `>` for one or more.
 
         Read the subscription with `next()` or `async for`, or give a `callback`, which is called with one
         message after the other. Members of one `queue` share the messages. `max_msgs` ends the subscription
@@ -313,11 +313,12 @@ class Connection:
         stall: float | None = None,
         sentinel: Callable[[Msg], bool] | None = None,
     ) -> AsyncIterator[Msg]:
-        """Publish a request and read the answers of many: `async for answer in nc.request_many(...)`.
+        """Publish a request and read several answers: `async for answer in nc.request_many(...)`.
 
         Ends after `timeout` seconds (by default `request_timeout`), after `max_msgs` answers, when no answer
-        came for `stall` seconds after the last one, or at the first answer for which `sentinel` returns True,
-        which is left out. Having no answer is not an error; without a subscriber, `NoResponders` is raised.
+        arrives for `stall` seconds after the last one, or at the first answer for which `sentinel` returns
+        True, which is left out. An empty result is not an error; without a subscriber, `NoResponders` is
+        raised.
         """
         self._raise_if_ending()
         answers = request_many(
@@ -384,7 +385,7 @@ class Connection:
     async def reconnect(self, timeout: float | None = None) -> None:
         """Leave the server in use and connect to the next one of `servers`, without a wait.
 
-        What was published before is processed by the old server or sent to the new one; open requests fail
+        Messages published before are processed by the old server or sent to the new one; open requests fail
         with `ConnectionLost`. While the connection is down, the wait before the next attempt ends. Returns
         when connected; raises `Timeout` after `timeout` seconds (by default `request_timeout`), and
         `ConnectionClosed`.
@@ -397,7 +398,7 @@ class Connection:
     # --- closing
 
     async def drain(self) -> None:
-        """Close without loss: subscriptions deliver what is in flight, everything published is written.
+        """Close without loss: subscriptions deliver messages in flight, everything published is written.
 
         Nothing new is accepted meanwhile. Then the connection closes, also when `Timeout` is raised after
         `drain_timeout` because callbacks did not finish.
@@ -452,7 +453,7 @@ class Connection:
                 )
 
     async def close(self) -> None:
-        """Write what is queued, for at most 2 seconds, and close.
+        """Write the queued messages, for at most 2 seconds, and close.
 
         Closing twice does nothing; a cancelled close still closes. With asyncio, callbacks are cancelled too.
         """

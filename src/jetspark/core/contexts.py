@@ -150,7 +150,7 @@ def _path(text: str, field: str) -> Path | None:
 
 
 def _secret(text: str, field: str) -> str:
-    """A secret of a context: the text, or what the variable of an `env://` reference holds."""
+    """A secret of a context: the text, or the value of the variable that an `env://` reference names."""
     scheme, divider, rest = text.partition("://")
     if divider and scheme == "op":
         raise UsageError(f"the context's {field} is an op:// reference, which jetspark does not support")
@@ -162,11 +162,11 @@ def _secret(text: str, field: str) -> str:
 
 
 def _nsc_profile(reference: str) -> _Profile:
-    """What `nsc` knows of a user, `nsc://operator/account/user`."""
+    """The profile that `nsc` has of a user, `nsc://operator/account/user`."""
     nsc = shutil.which("nsc")
     if nsc is None:
         raise UsageError(
-            f"the context refers to {reference}, and there is no `nsc` on the PATH",
+            f"the context refers to {reference}, but `nsc` is not on the PATH",
             hint="Install nsc, or use a credentials file (creds)",
         )
     command = [nsc, "generate", "profile", reference.removeprefix("nsc://")]

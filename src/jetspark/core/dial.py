@@ -15,7 +15,7 @@ from jetspark.errors import ConnectionError, UsageError
 
 __all__ = ["dial"]
 
-#: Not of the module's generator, whose state belongs to the program.
+#: Not the generator of the module, whose state belongs to the program.
 _random: Final = random.SystemRandom()
 
 _Target: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]

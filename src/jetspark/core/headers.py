@@ -34,8 +34,8 @@ def header_block(headers: HeadersLike | None) -> bytes:
 def block_pieces(headers: Mapping[str, str], *open_names: str) -> tuple[bytes, ...]:
     """The block of these headers, cut after the value of each of `open_names`, in their order.
 
-    Joined with something between the pieces, they are a block in which these values go on. What is put
-    between is not checked. Raises `UsageError` as `header_block` does.
+    Text that is put between the pieces continues these values. It is not checked. Raises `UsageError` as
+    `header_block` does.
     """
     pieces = []
     lines: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Reads JSON from outside: what a server sends, and what any client of the bus may send in its place.
+"""Reads JSON from outside: from a server, or from any client that publishes in its place.
 
 Every such document is decoded here. Whatever its bytes are, the result is a value of the expected type or a
 `RemoteProtocolError` about this one document.

@@ -130,7 +130,7 @@ class Link:
     async def close(self, error: errors.Error | None, timeout: float = 1.0) -> None:
         """Enter CLOSED; `error` is the reason, None when the user closes.
 
-        What is buffered is written, for `timeout` seconds at most.
+        Buffered bytes are written first, for at most `timeout` seconds.
         """
         if self.state is State.CLOSED:
             return

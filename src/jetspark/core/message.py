@@ -32,7 +32,7 @@ class Received(msgspec.Struct, gc=False, eq=False):
 
     @property
     def reply(self) -> str:
-        """The subject for the answer; empty when the message asks for none."""
+        """The subject for the answer; empty when no answer is expected."""
         return self._frame.reply.decode("utf-8", "surrogateescape")
 
     @property

@@ -1,8 +1,8 @@
 """`Receiver`: gets the messages of one subscription id, and the changes of the connection.
 
 Subscriptions, the inbox of requests, and the pulls and publishers of JetStream are receivers. The session
-calls all methods in the event loop; they must not block. What `deliver` raises is reported to the listeners
-of the connection, and the other messages of the run are lost: handle each bad message by itself.
+calls all methods in the event loop; they must not block. An error that `deliver` raises is reported to the
+listeners of the connection, and the other messages of the run are lost: handle each bad message by itself.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Requests(Receiver):
     ) -> Msg:
         """Publish a request, given the subject for its answer, and return the first answer.
 
-        Answers whose payload `accepts` refuses are dropped, and the wait goes on: any client that subscribes
+        Answers whose payload `accepts` refuses are dropped, and it keeps waiting: any client that subscribes
         to the subject may answer. Raises what `publish` and `Connection.request` raise.
         """
         loop = asyncio.get_running_loop()

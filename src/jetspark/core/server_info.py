@@ -22,7 +22,7 @@ _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 class Feature(enum.Enum):
     """A feature that not every server has: its API level, and the first nats-server version that has it."""
 
-    #: Older than the levels: only the version tells.
+    #: Older than the API levels: only the version decides.
     CONSUMER_NAMES = (0, "2.9")
     BATCH_DIRECT_GET = (1, "2.11")
     ATOMIC_BATCH = (2, "2.12")
@@ -71,7 +71,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     def supports(self, feature: Feature) -> bool:
         """Whether this server has a feature. JetStream may be on another one: see `API.supports`.
 
-        A server whose version cannot be read counts as new, in what only the version tells.
+        A server whose version cannot be read counts as new, for features that only the version decides.
         """
         if self.api_level or feature.level:
             return self.api_level >= feature.level

@@ -146,11 +146,11 @@ class Session:
             self.outbox.write_control(_subscribe(receiver))
 
     def forget(self, receiver: Receiver) -> None:
-        """Remove a receiver without telling the server, which has ended the subscription or was told."""
+        """Remove a receiver without an UNSUB: the server has got one, or has ended the subscription."""
         self._receivers.pop(receiver.sid, None)
 
     def unsubscribe(self, receiver: Receiver) -> None:
-        """Tell the server. Messages in flight still arrive until the receiver is forgotten."""
+        """Send an UNSUB. Messages in flight still arrive until the receiver is forgotten."""
         if self.transport is not None and receiver.sid in self._receivers:
             self.outbox.write_control(encode.unsub(receiver.sid))
 

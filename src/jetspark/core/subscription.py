@@ -280,7 +280,7 @@ class Subscription(Receiver):
     def cancel(self) -> None:
         """Cancel a callback, or stop it after this message when the callback itself is the caller.
 
-        A callback that drains the connection still gets what has arrived.
+        A callback that drains the connection still gets the messages that have arrived.
         """
         if self._task is None:
             return

@@ -32,7 +32,7 @@ class Encryption:
         return self.established or self._options.wants_tls or server.tls
 
     def check(self, server: PoolServer) -> None:
-        """Raise `TLSError` if the URL of a WebSocket server contradicts what is required."""
+        """Raise `TLSError` if the URL of a WebSocket server contradicts the required encryption."""
         if server.websocket and not server.tls and self.required(server):
             reason = "the connection was encrypted before" if self.established else "TLS is required"
             raise TLSError(

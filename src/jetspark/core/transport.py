@@ -29,7 +29,7 @@ _MOST_EARLY: Final = 1024 * 1024
 
 
 class Transport(asyncio.Protocol):
-    """Reads frames, writes bytes. `on_lost` is called once, when the connection is gone."""
+    """Reads frames, writes bytes. `on_lost` is called once, when the connection is lost."""
 
     #: Makes a tap for each new transport, to show the protocol; it must not raise.
     tap: ClassVar[Callable[[], Tap] | None] = None
@@ -93,13 +93,13 @@ class Transport(asyncio.Protocol):
         self.connection_made(upgraded)
 
     def fail(self, error: Exception) -> None:
-        """Break the connection because of `error`, without writing what is buffered."""
+        """Break the connection because of `error`, without writing the buffered bytes."""
         if self._error is None:
             self._error = error
         self._abort()
 
     async def close(self, timeout: float) -> None:
-        """Write what is buffered, close, and wait for it; abort after `timeout` seconds."""
+        """Write the buffered bytes, close, and wait for that; abort after `timeout` seconds."""
         if self._transport is None:
             return
         self._transport.close()

@@ -79,7 +79,7 @@ class WebSocketTransport(Transport):
 
 
 class _Frames:
-    """What `Transport` uses of an asyncio transport; writes WebSocket frames to `inner`."""
+    """The part of an asyncio transport that `Transport` uses; writes WebSocket frames to `inner`."""
 
     def __init__(self, inner: asyncio.Transport) -> None:
         self.inner = inner

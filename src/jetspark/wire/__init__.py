@@ -5,7 +5,7 @@ In reading order:
 - `frames`: the frames of the NATS protocol, as plain data.
 - `parser`: bytes to frames.
 - `encode`: frames to bytes.
-- `bulk`: what is asked of many frames at once.
+- `bulk`: operations on many frames at once.
 - `queue`: the frames that wait to be written.
 - `compiled`: the twin of the hot parts of these five, in Cython.
 - `headers`: the header block of a message, and the mapping that users see.

@@ -1,4 +1,4 @@
-"""What is asked of many frames at once. A list of frames is one read of the socket, or a whole buffer.
+"""Operations on many frames at once. A list of frames is one read of the socket, or a whole buffer.
 
 Everything that looks at every message on its way to the user is here, so that the compiled twin can do it
 without an object per field.
@@ -36,8 +36,8 @@ Columns: TypeAlias = tuple[
 
 _sid = attrgetter("sid")
 
-#: What a server answers to a publish, unless there is more to say than where the message is. An answer that
-#: names no stream comes from another client.
+#: The plain answer of a server to a publish: stream and sequence alone. An answer that names no stream comes
+#: from another client.
 _TEXT = rb"[ !#-\[\]-~]"
 _PLAIN_ACK = re.compile(
     rb'\{"stream":"%b+",(?: ?"domain":"%b*",)? ?"seq":[1-9][0-9]{0,17}\}' % (_TEXT, _TEXT)

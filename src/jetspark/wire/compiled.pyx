@@ -2,7 +2,7 @@
 """The compiled twin of `parser`, `frames.MsgFrame`, the publishes of `encode`, `bulk` and `queue`, in Cython.
 
 The Python modules are the reference: same names, same results, same errors, proved by the tests of this
-package, which run on both. Read those first; what is different here is said here.
+package, which run on both. Read those first; differences are explained here.
 
 A message is lazy: it refers to the chunk of received bytes it lies in, and slices a field when it is read.
 One small message must not keep a large chunk in memory, so a chunk counts the bytes of its messages that are
@@ -50,7 +50,7 @@ cdef enum:
     _ALIVE = 8
     #: A payload of at least so many bytes is kept after its first slice: making it again is dear.
     _LARGE = 4096
-    #: Most digits of a size that are read; more are no number.
+    #: Most digits of a size; more are invalid.
     _DIGITS = 18
     #: Received pieces are joined until they have this many bytes.
     _PIECE = 1024
@@ -66,7 +66,7 @@ cdef class _Chunk:
 
     cdef bytes data
     cdef Py_ssize_t alive
-    # The last message, the head of a linked list. A message removes itself before it is gone.
+    # The last message, the head of a linked list. A message removes itself before it is freed.
     cdef PyObject* last
 
     cdef void release_if_few(self) noexcept:
@@ -106,7 +106,7 @@ cdef class MsgFrame:
     cdef Py_ssize_t start
     cdef uint32_t span
     cdef uint32_t subject_at, subject_size, reply_at, reply_size, header_at, header_size, data_size
-    # None when the message has bytes of its own.
+    # None when the message has its own bytes.
     cdef _Chunk chunk
     cdef PyObject* before
     cdef PyObject* after
@@ -378,7 +378,7 @@ cdef inline int _split(const char* base, Py_ssize_t pos, Py_ssize_t end, Py_ssiz
 
 
 cdef inline int64_t _number(const char* base, Py_ssize_t start, Py_ssize_t end) noexcept:
-    """The number of the digits; -1 when it is none."""
+    """The number of the digits; -1 when it is invalid."""
     cdef int64_t number = 0
     cdef Py_ssize_t at
     if end <= start or end - start > _DIGITS:
@@ -842,7 +842,7 @@ cdef bint _read_position(MsgFrame frame, int64_t* sequence, int64_t* nanoseconds
 
 @cython.final
 cdef class _Strings:
-    """A column of strings that grows: the offsets and the bytes, each with room for what is known to come."""
+    """A column of strings that grows: the offsets and the bytes, each with room for the expected bytes."""
 
     cdef bytes offsets, text
     cdef int32_t* ends

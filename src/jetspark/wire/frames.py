@@ -47,7 +47,7 @@ class MsgFrame(msgspec.Struct, gc=False):
 
     @property
     def size(self) -> int:
-        """The bytes of its subject, reply, header and payload: what the server counts, and what is held."""
+        """The bytes of its subject, reply, header and payload: as the server counts them."""
         return len(self.subject) + len(self.reply) + len(self.header) + len(self.data)
 
 

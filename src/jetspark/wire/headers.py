@@ -4,7 +4,7 @@ A block is `NATS/1.0[ <status>[ <description>]]`, then `Name: value` lines, then
 on access. Names compare case-insensitively and keep their case; a name may have several values. A value is
 everything after the colon and one space, so that a value is read as it was set.
 
-The server passes on and stores any bytes as a block. Of a malformed one, everything that can be read is read,
+The server passes on and stores any bytes as a block. Of a malformed one, the valid lines are read,
 and the empty name, which no header has, has the whole block as its value.
 """
 
@@ -60,7 +60,7 @@ class Headers(Mapping[str, str]):
 
     @classmethod
     def parse(cls, block: bytes) -> Headers:
-        """Parse a header block, any bytes. What cannot be read is in the value of the name ""."""
+        """Parse a header block, any bytes. A malformed block is the value of the name ""."""
         headers = cls()
         if not block:
             return headers
@@ -190,7 +190,7 @@ def encode_headers(headers: HeadersLike) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _line_start(name: str) -> str:
-    """What precedes a value. Raises `UsageError` for an invalid name."""
+    """The bytes before a value. Raises `UsageError` for an invalid name."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(
             f"headers: the name {name!r} is not valid; use printable ASCII without spaces and colons",
