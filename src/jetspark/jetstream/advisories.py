@@ -60,7 +60,7 @@ def advisory_subjects(
         row = _row(kind)
         for name, value in (("stream", stream), ("consumer", consumer)):
             if value is not None and f"{{{name}}}" not in row.patterns[0]:
-                raise UsageError(f"kinds: {row.kind} is not about a {name}, and {name}={value!r} was given")
+                raise UsageError(f"kinds: {row.kind} is not about a {name}, but {name}={value!r} was given")
         subjects |= dict.fromkeys(row.subjects(stream or "*", consumer or "*"))
     if not subjects:
         raise UsageError("kinds must not be empty; None stands for all")
@@ -128,7 +128,7 @@ class Advisories:
         return event
 
     async def next(self, timeout: float | None = None) -> Advisory | None:
-        """The next event; None when none came within `timeout` seconds, or after the context was left.
+        """The next event; None if none arrives within `timeout` seconds, or after the context was left.
 
         Raises the error that closed the connection, and `PermissionsViolation`.
         """
@@ -166,7 +166,7 @@ class Advisories:
             if not self._dropped:
                 self._connection.report(
                     SlowConsumer(
-                        f"{_LIMIT} advisories wait to be read, and further ones are dropped",
+                        f"{_LIMIT} advisories wait to be read; further ones are dropped",
                         subject=subject,
                         dropped=len(frames) - room,
                         hint="Read faster, or ask for fewer kinds",

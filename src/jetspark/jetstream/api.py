@@ -47,7 +47,7 @@ class Endpoint(NamedTuple):
 
     subject: str
     safe: bool = False
-    #: What its pages list: names, or objects.
+    #: The entries of its pages: names, or objects.
     lists: type = dict
     #: The level of the API that has it.
     level: int = 0
@@ -125,9 +125,9 @@ class API:
         return f"{self.prefix}.{endpoint.subject.format(stream=stream, consumer=consumer, subject=subject)}"
 
     def names_in_replies(self, stream: str, consumer: str) -> bytes:
-        """What messages of a consumer have in their replies, as `ORDERS.worker`; empty if that is not known.
+        """The names in the replies of a consumer's messages, as `ORDERS.worker`; empty if they are not known.
 
-        Behind a prefix of the user's own are imports, which may give other names to what they pass on.
+        Behind a prefix that the user chose are imports, which may change the names.
         """
         known = self.domain is not None or self.prefix == DEFAULT_PREFIX
         return f"{stream}.{consumer}".encode() if known else b""
@@ -143,7 +143,9 @@ class API:
         timeout: float | None = None,
         while_draining: bool = False,
     ) -> dict[str, Any]:
-        """Send a request and return the JSON object of its answer. `while_draining` ignores that it drains.
+        """Send a request and return the JSON object of its answer.
+
+        `while_draining` allows it on a draining connection.
 
         Raises `APIError` when the server refuses, `JetStreamNotEnabled` when no server answers, `Timeout`,
         `RemoteProtocolError` for an invalid answer, and for requests that are not safe `ConnectionLost`.
@@ -232,7 +234,7 @@ class API:
         while_draining: bool = False,
         level: int = 0,
     ) -> bytes:
-        """The bytes of an answer. Repeated while there are no responders; a `safe` request after any loss.
+        """The bytes of an answer. Repeated while no server answers; a `safe` request after any loss.
 
         A server whose API has a lower `level` refuses the request (ADR-44). One from before 2.12 does not
         know that rule.

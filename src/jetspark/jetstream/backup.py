@@ -1,8 +1,8 @@
 """Backup and restore of a stream: a directory with `backup.json` and `stream.tar.s2`, as of the `nats` CLI.
 
 The server makes the archive and reads it; jetspark only keeps its bytes. A file gets its name when it is
-complete, `backup.json` last: a directory with it holds a whole backup. A backup that fails removes what it
-wrote; one that is killed leaves a `.partial` file, which the next one replaces. Only the owner may read them.
+complete, `backup.json` last: a directory with it holds a whole backup. A backup that fails removes its
+files; one that is killed leaves a `.partial` file, which the next one replaces. Only the owner may read them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def backup(
     timeout: float,
     progress: Progress | None,
 ) -> StreamState:
-    """Write a backup of a stream into a directory; returns what the stream held."""
+    """Write a backup of a stream into a directory; returns the state of the stream."""
     check_seconds("timeout", timeout)
     check_path("directory", directory)
     target = Path(directory)
@@ -134,7 +134,7 @@ async def _next(take: Callable[[float], Any], timeout: float, stream: str) -> Ms
     try:
         part: Msg = await take(timeout)
     except Timeout as error:
-        raise Timeout(f"the backup of stream {stream} stopped: nothing came for {timeout:g} s") from error
+        raise Timeout(f"the backup of stream {stream} stopped: nothing arrived for {timeout:g} s") from error
     if part.data:
         return part
     status = part._frame.header[9:12]

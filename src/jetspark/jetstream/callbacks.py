@@ -1,4 +1,4 @@
-"""Functions of users that are called with what happens: plain or coroutine functions, which may fail."""
+"""Users' functions that are called with events: plain or coroutine functions, which may fail."""
 
 from __future__ import annotations
 

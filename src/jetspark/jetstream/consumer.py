@@ -145,11 +145,11 @@ class Consumer:
     ) -> Batch:
         """Up to `max_messages` messages, up to `max_bytes` bytes, or both; waits at most `expires` seconds.
 
-        Returns as soon as it has all of them, else at expiry with those that came, possibly none. It asks for
-        no more than the consumer's `max_batch` and `max_bytes` allow, as they were last seen. When the
-        request fails after a message came, the error is `batch.error`; otherwise it is raised:
+        Returns as soon as it has all of them, else at expiry with those that arrived, possibly none. It asks
+        for no more than the consumer's `max_batch` and `max_bytes` allow, as they were last seen. When the
+        request fails after a message arrived, the error is `batch.error`; otherwise it is raised:
         `ConsumerDeleted`, `NoResponders`, `ExceededLimit` and others. It waits for a broken connection to
-        come back. `timeout` is another word for `expires`.
+        come back. `timeout` is an alias of `expires`.
         """
         request = fetch_request(
             max_messages,
@@ -199,9 +199,9 @@ class Consumer:
         min_ack_pending: int | None = None,
         timeout: float | None = None,
     ) -> JetStreamMsg | None:
-        """The next message, or None when none comes within `expires` seconds. Raises what `fetch` raises.
+        """The next message, or None if none arrives within `expires` seconds. Raises what `fetch` raises.
 
-        `timeout` is another word for `expires`.
+        `timeout` is an alias of `expires`.
         """
         batch = await self.fetch(
             1,
@@ -242,9 +242,10 @@ class Consumer:
     ) -> Consuming:
         """Call `handler` with every message until it is stopped.
 
-        One message after the other in order, or up to `concurrency` at once. The handler acknowledges. When
-        it raises, the error is reported, the message is returned with a nak, and consuming continues. The
-        other options are those of `messages`. With asyncio, the handler may be a coroutine function.
+        Messages are handled one after the other in order, or up to `concurrency` at once. The handler
+        acknowledges. When it raises, the error is reported, the message is returned with a nak, and consuming
+        continues. The other options are those of `messages`. With asyncio, the handler may be a coroutine
+        function.
         """
         check_concurrency(concurrency)
         buffer = self._pull_buffer(options, on_error)
@@ -258,7 +259,7 @@ class Consumer:
             raise ConsumerIsPush(
                 f"{self.name} pushes to {self.config.deliver_subject!r}", hint="Use js.subscribe(...)"
             )
-        # Without a look at it, nothing is asked about it: the account may have no right to.
+        # A consumer that was not looked up is never asked about: the account may have no right to.
         presence = None if self._info is None else self._presence
         return PullTarget.of(self._api, self.stream_name, self.name, self.config.ack_policy, presence)
 

@@ -122,7 +122,7 @@ class JetStream:
         stream stores one message per id; the acknowledgement says `duplicate` if it was stored before.
 
         Args:
-            subject: Where to.
+            subject: The subject to publish to.
             data: The payload.
             headers: Names and values.
             msg_id: Unique id of the message.
@@ -184,8 +184,8 @@ class JetStream:
         """Add `by`, which may be negative, to the counter of a subject, and return its new value.
 
         The stream must have `allow_msg_counter`; server 2.12. The increment is repeated as a `publish` with a
-        `msg_id` is, and counts once: without an id it gets one of its own. `Stream.counter_value` reads a
-        counter. Raises what `publish` raises.
+        `msg_id` is, and counts once: without an id it gets a generated one. `Stream.counter_value` reads a
+        counter. Raises the errors of `publish`.
         """
         return await increment(
             self._api, subject, by, headers=headers, msg_id=msg_id, timeout=timeout, retry_for=retry_for
@@ -199,7 +199,7 @@ class JetStream:
         ack_timeout: float = 5.0,
         max_buffered_bytes: int = MAX_BUFFERED_BYTES,
     ) -> Publisher:
-        """Publish many messages: `async with` it, `publish` on it, and every one is acknowledged or an error.
+        """Publish many messages: `async with` it and `publish` on it. Each is acknowledged or fails.
 
         Args:
             max_pending: Most messages in flight.
@@ -284,7 +284,7 @@ class JetStream:
         await streams.stepdown(self._api, name, placement)
 
     async def account_info(self) -> AccountInfo:
-        """What the account uses and may use."""
+        """The usage and the limits of the account."""
         return AccountInfo.from_wire(await self._api.call(endpoints.ACCOUNT_INFO))
 
     # --- consumers
@@ -423,7 +423,7 @@ class JetStream:
         has the rules.
 
         Args:
-            subject: What to read. Finds the stream, if none is given, and filters.
+            subject: Subject to read. Finds the stream, if none is given, and filters.
             queue: Share the messages with the members of this group. Names the consumer if nothing else does.
             callback: Called with one message after the other. With asyncio, it may be a coroutine function.
             durable: Name of a consumer that stays without subscribers.
@@ -434,18 +434,18 @@ class JetStream:
             idle_heartbeat: Seconds of silence after which the server sends a heartbeat.
             flow_control: Let the server wait for the reader; with heartbeats, every 5 seconds if not given.
             deliver_policy, headers_only, inactive_threshold: As in `ConsumerConfig`.
-            manual_ack: Do not acknowledge by itself after a callback that returned.
+            manual_ack: Do not acknowledge a message when the callback returns.
             keep_consumer: Do not delete the consumer at the end, though this subscription created it.
             alarm_after: Seconds without message and heartbeat until `MissedHeartbeat` (three heartbeats);
                 without heartbeats, until it looks whether the consumer still exists (60).
-            pending_msgs_limit, pending_bytes_limit: Most that waits for the reader (524,288 messages, 128
-                MiB of them); more is dropped.
-            on_error: Called with errors that no call can raise; else they go to the connection's `on_error`.
+            pending_msgs_limit, pending_bytes_limit: The most that may wait for the reader (524,288 messages,
+                128 MiB of them); more is dropped.
+            on_error: Called with errors that no call can raise; by default the connection's `on_error` is.
 
         Raises `UsageError` for contradictory arguments, `SubscribeError` or a subclass when the existing
         stream or consumer does not match, `ConsumerNotFound`, `StreamNotFound`.
         """
-        told = PushOptions(**options)
+        chosen = PushOptions(**options)
         asked = ask(
             pull=False,
             subject=subject,
@@ -456,9 +456,9 @@ class JetStream:
             config=config,
             idle_heartbeat=idle_heartbeat,
             flow_control=flow_control,
-            changes=told.changes,
+            changes=chosen.changes,
         )
-        return await (subscribe_ordered if ordered else subscribe)(self._api, asked, callback, told)
+        return await (subscribe_ordered if ordered else subscribe)(self._api, asked, callback, chosen)
 
     async def pull_subscribe(
         self,
@@ -571,7 +571,7 @@ class JetStream:
         """Create a stream that captures all advisories and keeps them for `max_age` seconds.
 
         With it `dead_letters` finds messages that were given up earlier. The same as `jetspark stream add
-        ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`; to call it again changes nothing.
+        ADVISORIES --subjects '$JS.EVENT.ADVISORY.>' --max-age 7d`; calling it again changes nothing.
         """
         return await self.create_stream(
             StreamConfig(name=name, subjects=[CAPTURED_SUBJECT], max_age=max_age, num_replicas=num_replicas)
@@ -613,7 +613,7 @@ class JetStream:
         replay itself is refused, so that no loop arises when it fails each time; `again` replays it
         nevertheless.
 
-        Raises `UsageError` for such a message and for one that is gone, and what `publish` raises.
+        Raises `UsageError` for such a message and for one that no longer exists, and the errors of `publish`.
         """
         return await replay(self._api, letter, to=to, again=again)
 

@@ -54,7 +54,7 @@ async def increment(
             f"stream {ack.stream} does not count: it stored the increment as a message",
             hint="Counters need a stream with allow_msg_counter=True",
         )
-    # The stream had it before, and says only where.
+    # The stream had it before, and returns only its sequence.
     config = (await streams.info(api, ack.stream)).config
     return await _value(api, config, MsgGetRequest(seq=ack.sequence))
 

@@ -1,7 +1,7 @@
 """Heartbeats: notices when a server that promised them has gone silent.
 
-`Heartbeat` is the pure half: it is told the time and has no clock. `HeartbeatMonitor` is the timer around it,
-for push subscriptions and pull buffers. A single fetch waits with a deadline of its own.
+`Heartbeat` is the pure half: the caller passes the time. `HeartbeatMonitor` is the timer around it,
+for push subscriptions and pull buffers. A single fetch has its own deadline.
 """
 
 from __future__ import annotations

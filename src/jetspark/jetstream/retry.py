@@ -23,7 +23,7 @@ logger = logging.getLogger("jetspark")
 
 T = TypeVar("T")
 
-#: Not of the module's generator, whose state belongs to the program.
+#: Not the generator of the module, whose state belongs to the program.
 _random: Final = random.SystemRandom().random
 
 #: Seconds that an outage may last. Elections on a loaded machine were seen to take over thirty.

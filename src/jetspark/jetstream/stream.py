@@ -58,7 +58,7 @@ class Stream:
     # --- the stream itself
 
     async def info(self, *, deleted_details: bool = False, subjects_filter: str | None = None) -> StreamInfo:
-        """Its configuration and state, asked from the server.
+        """Its configuration and state, requested from the server.
 
         `deleted_details` lists the deleted sequences in `state.deleted`, `subjects_filter` counts the
         messages of each subject that matches in `state.subjects`; both can be large.
@@ -103,7 +103,7 @@ class Stream:
         """The message with this sequence. Raises `MessageNotFound`.
 
         With `headers=False` its own headers stay on the server (2.12), and its leader is asked: a direct get
-        tells sequence, subject and time in headers.
+        returns sequence, subject and time in headers.
         """
         request = MsgGetRequest(seq=_at_least_1("sequence", sequence), no_hdr=not headers)
         return await direct.get(self._api, self.config, request)
@@ -125,13 +125,14 @@ class Stream:
         timeout: float = 60.0,
         progress: Callable[[int], object] | None = None,
     ) -> StreamState:
-        """Write a backup of the stream into a directory, which is created; returns what the stream held.
+        """Write a backup of the stream into a directory, which is created; returns the stream's state.
 
         The directory is as the `nats` CLI writes it; `JetStream.restore_stream` reads it. `consumers=False`
         leaves the consumers out, `check=True` lets the server check its store first. `progress` is called
         with the bytes so far.
 
-        Raises `UsageError` if there is a backup already, `Timeout` when nothing comes for `timeout` seconds.
+        Raises `UsageError` if there is a backup already, `Timeout` when nothing arrives for `timeout`
+        seconds.
         """
         return await backup(
             self._api,
@@ -176,7 +177,7 @@ class Stream:
         From `sequence` or `start_time` on, or from the first; only those whose subject matches `subject`; at
         most `batch` messages and about `max_bytes` bytes, or everything. When the connection breaks, it
         continues where it was. A stream with `allow_direct` sends thousands with one request (server 2.11);
-        of another one, each message takes a request to the leader.
+        otherwise each message takes a request to the leader.
 
         Raises `Timeout` when nothing arrives.
         """

@@ -566,7 +566,7 @@ async def test_a_range_whose_messages_never_come_is_given_up() -> None:
         async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
             created = StreamInfo.from_wire(info).created
             wanted = StreamRange(stream="A", created=created, first_seq=1, next_seq=101)
-            with pytest.raises(Timeout, match=r"none came for 0\.4 s"):
+            with pytest.raises(Timeout, match=r"none arrived for 0\.4 s"):
                 async for _ in read_range(JetStream(nc).api, wanted, outage=0.4):
                     pass
     assert asked < 10

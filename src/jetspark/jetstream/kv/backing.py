@@ -74,7 +74,7 @@ class BucketStatus(msgspec.Struct, frozen=True):
 
     @property
     def ttl(self) -> float | None:
-        """Seconds that what is in it lives; None for no limit."""
+        """Seconds that its contents live; None for no limit."""
         return self.stream_info.config.max_age or None
 
     @property

@@ -21,8 +21,8 @@ class KeyValueCache(Mapping[str, KeyValueEntry]):
     cache["a"].value`.
 
     Entering the context reads all of them; a watch keeps them current from then on. While the connection is
-    down, `current` is false and reads return what is known. When the watch has ended, as after the bucket was
-    deleted, reads raise its error.
+    down, `current` is false and reads return the entries that are known. When the watch has ended, as after
+    the bucket was deleted, reads raise its error.
     """
 
     def __init__(

@@ -42,19 +42,19 @@ class KeyValueConfig(Model, frozen=True, kw_only=True):
 
     Attributes:
         bucket: Name: letters, digits, - and _. Required.
-        description: For people, none by default. At most 4 KiB.
+        description: Free text, none by default. At most 4 KiB.
         history: Revisions that are kept of each key, 1 to 64; 1 by default.
-        ttl: Seconds that a revision lives, at least 0.1; 0, the default, is no limit.
-        max_value_size: Largest value in bytes, headers included; -1, the default, is no limit but that of the
-            server.
-        max_bytes: Most bytes of the whole bucket; -1, the default, is no limit. A full bucket refuses new
+        ttl: Seconds that a revision lives, at least 0.1; 0, the default, means no limit.
+        max_value_size: Largest value in bytes, headers included; -1, the default, means no limit but that of
+            the server.
+        max_bytes: Most bytes of the whole bucket; -1, the default, means no limit. A full bucket refuses new
             values.
         storage: Where values are kept, by default on disk. Cannot be changed later.
         replicas: Servers that hold a copy, 1 to 5; 1 by default.
         placement: Which servers may host it; by default any.
         republish: Publish stored values again, for subscribers without JetStream; not by default.
         mirror: Be a copy of this bucket, by the name of the bucket: reads are answered here, writes go to the
-            origin. By default it is no copy.
+            origin. By default it is not a copy.
         sources: Copy the keys of these buckets in, by the names of the buckets; none by default.
         compression: Compress the values on disk; not by default. Server 2.10.
         limit_marker_ttl: Leave a tombstone for this many seconds, at least 1, when a key expires, so that

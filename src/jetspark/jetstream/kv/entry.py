@@ -16,18 +16,18 @@ __all__ = ["KEY_OPERATION", "ROLLUP", "KeyValueEntry", "KeyValueOperation", "ope
 KEY_OPERATION: Final = "KV-Operation"
 ROLLUP: Final = "Nats-Rollup"
 _MARKER: Final = "Nats-Marker-Reason"
-#: What every tombstone has in its headers: only messages with one of these are looked at closely.
+#: Every tombstone has one of these in its headers. Only messages with one of them are parsed.
 _MARKS: Final = (KEY_OPERATION.encode(), _MARKER.encode())
 
 
 class KeyValueOperation(StrEnum):
-    """What a revision did to its key."""
+    """The effect of a revision on its key."""
 
     #: It has a new value.
     PUT = "PUT"
-    #: It has none any more.
+    #: Its value was deleted.
     DELETE = "DEL"
-    #: It has none any more, and earlier revisions are gone.
+    #: Its value was deleted, with all earlier revisions.
     PURGE = "PURGE"
 
 
@@ -44,7 +44,7 @@ class KeyValueEntry(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     #: When it was stored, UTC.
     created: datetime
-    #: What it did to the key.
+    #: Its effect on the key.
     operation: KeyValueOperation = KeyValueOperation.PUT
     #: In a watch and in a history: matching revisions that were still to come. Otherwise 0.
     delta: int = 0
@@ -74,7 +74,7 @@ _REASONS: Final = {
 
 
 def operation_of(block: bytes) -> tuple[KeyValueOperation, float | None]:
-    """What a message with this header block did to its key, and its own TTL in seconds, if any."""
+    """The effect of a message with this header block on its key, and its own TTL in seconds, if any."""
     if not block or (b"Nats-TTL" not in block and not any(mark in block for mark in _MARKS)):
         return KeyValueOperation.PUT, None
     return operation_in(Headers.parse(block))
@@ -85,7 +85,7 @@ def operation_in(headers: Headers) -> tuple[KeyValueOperation, float | None]:
     operation = _OPERATIONS.get(headers.get(KEY_OPERATION, ""))
     if operation is None:
         reason = headers.get(_MARKER)
-        # A reason of a newer server: whatever it is, the last revision is gone.
+        # A reason of a newer server: whatever it is, the last revision was removed.
         operation = KeyValueOperation.PUT if reason is None else _REASONS.get(reason, KeyValueOperation.PURGE)
     return operation, _seconds(headers.get("Nats-TTL", ""))
 

@@ -1,9 +1,9 @@
 """A feed: the messages of some subjects of a stream, the current ones first, then each new one; once and in
 order.
 
-It reads an ordered consumer, which continues behind its last message when a consumer, a leader or a
-connection is lost. While the last message of each subject is being read, that would be wrong: what lies
-behind may be the history of a subject. So a feed that is interrupted there asks for the last messages once
+It reads an ordered consumer, which continues after its last message when a consumer, a leader or a
+connection is lost. While the last message of each subject is being read, that would be wrong: later
+messages may be the history of a subject. So a feed that is interrupted there asks for the last messages once
 more, and drops those that it has returned already.
 """
 
@@ -81,7 +81,7 @@ class Feed:
         self.ended = False
 
     async def start(self) -> None:
-        """Create the first consumer. Raises what that raises, `BucketNotFound` if there is no stream."""
+        """Create the first consumer. Raises what that raises, `BucketNotFound` without a stream."""
         await retry(self._open, _START_WITHIN)
 
     async def take(self, timeout: float | None = None) -> list[FeedMessage]:
@@ -138,9 +138,10 @@ class Feed:
             await self._begin_here()
 
     async def _begin_here(self) -> None:
-        """Let the first new message be the one behind what the consumer saw when it was created.
+        """Let the first new message be the one after the last that existed when the consumer was created.
 
-        A consumer that is replaced before its first message would begin anew, and miss what came meanwhile.
+        A consumer that is replaced before its first message would begin anew, and miss messages that arrived
+        meanwhile.
         """
         assert self._consumer is not None
         created = self._consumer.cached_info
@@ -174,7 +175,7 @@ class Feed:
         return True
 
     async def _continue(self) -> None:
-        """Go on behind the last message that was returned."""
+        """Continue after the last message that was returned."""
         if self.caught_up or self._policy is not DeliverPolicy.LAST_PER_SUBJECT:
             self._start_seq = self._last + 1 if self._last else self._start_seq
             if self._start_seq is not None:

@@ -39,7 +39,7 @@ class KeySpace:
         return [self.prefix + check_key_filter(each) for each in several]
 
     def key(self, subject: str) -> str:
-        """The key of a subject. What the codec cannot decode is returned as it is stored."""
+        """The key of a subject. A key that the codec cannot decode is returned as it is stored."""
         stored = subject[len(self.prefix) :]
         if self._codec is None:
             return stored

@@ -50,5 +50,5 @@ def stream_of(bucket: str) -> str:
 
 
 def key_prefix(bucket: str) -> str:
-    """What the subjects of all keys of a bucket begin with."""
+    """The prefix of the subjects of all keys of a bucket."""
     return f"$KV.{bucket}."

@@ -56,7 +56,7 @@ class KeyValueReader(Bucket):
         self._keys = KeySpace(key_prefix(origin.removeprefix(BUCKET_PREFIX)), codec)
 
     async def status(self) -> KeyValueStatus:
-        """What it holds and how it is configured, asked from the server."""
+        """Its contents and configuration, requested from the server."""
         info = await find_backing(self._api, self.stream_name)
         self._config = info.config
         return KeyValueStatus(info)
@@ -146,7 +146,7 @@ class KeyValueReader(Bucket):
             meta_only: Leave out the values.
             from_revision: Begin with this revision: after an interruption, with one more than the last that
                 was seen.
-            on_error: Called with errors after which it goes on; else they go to the connection's `on_error`.
+            on_error: Called with errors after which it continues; else the connection's `on_error` is.
         """
         if sum((include_history, updates_only, from_revision is not None)) > 1:
             raise UsageError("include_history, updates_only and from_revision exclude each other")
@@ -170,7 +170,7 @@ class KeyValueReader(Bucket):
 
         Args:
             filters: Which keys; `*` is one part of a key, `>` all further ones.
-            on_error: Called with errors after which it goes on; else they go to the connection's `on_error`.
+            on_error: Called with errors after which it continues; else the connection's `on_error` is.
         """
         watch = self.watch(filters, on_error=on_error)
         config = self._config
@@ -200,7 +200,7 @@ class KeyValueReader(Bucket):
         )
 
     async def _messages(self, feed: Feed) -> AsyncGenerator[FeedMessage, None]:
-        """What a feed returns until it has caught up."""
+        """The messages of a feed until it has caught up."""
         await feed.start()
         try:
             while not feed.caught_up and not feed.ended:

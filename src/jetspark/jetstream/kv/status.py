@@ -1,4 +1,4 @@
-"""The state of a bucket: what it holds, and how it is configured."""
+"""The state of a bucket: its contents and its configuration."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class KeyValue(KeyValueReader):
         return await self._publish(key, b"", headers=_PURGE, revision=revision, ttl=ttl)
 
     async def purge_deletes(self, *, older_than: float = 1800.0) -> int:
-        """Remove deleted keys for good: tombstones older than so many seconds, and what is before any.
+        """Remove tombstones older than so many seconds, and all revisions before any tombstone.
 
         Younger tombstones stay, so that others can still see them. Returns how many revisions were removed.
         """
@@ -166,7 +166,7 @@ class KeyValue(KeyValueReader):
         ]
         oldest = time.time_ns() - older_than * 1e9
         for frame, metadata in tombstones:
-            # Only what is before the tombstone, or the tombstone too: never a value that came after it.
+            # Only revisions before the tombstone, or the tombstone too: never a later value.
             revision = metadata.sequence.stream
             subject = frame.subject.decode(errors="surrogateescape")
             if has_wildcard(subject):

@@ -17,29 +17,29 @@ T = TypeVar("T")
 
 
 class Changes(LazyReader, Generic[T]):
-    """What a feed returns, as entries of the type `T`; messages that `read` turns into None are left out."""
+    """The messages of a feed, as entries of the type `T`. Those that `read` turns into None are left out."""
 
     def __init__(self, feed: Feed, read: Callable[[FeedMessage], T | None]) -> None:
         self._feed = feed
         self._read = read
         self._ready: deque[T] = deque()
-        # Whether the feed had caught up before it returned what is ready.
+        # Whether the feed had caught up before it returned the entries that are ready.
         self._caught_up = feed.caught_up
 
     @property
     def caught_up(self) -> bool:
-        """Whether all entries that were there when it began have been returned."""
+        """Whether all entries that existed when it began have been returned."""
         return self._caught_up or (self._feed.caught_up and not self._ready)
 
     async def next(self, timeout: float | None = None) -> T | None:
-        """The next entry; None when none came within `timeout` seconds, or after `stop`.
+        """The next entry; None if none arrives within `timeout` seconds, or after `stop`.
 
         Raises the error that ended it: `BucketNotFound` when the bucket was deleted, `ConnectionClosed`.
         """
         return self._ready.popleft() if await self._wait(timeout) else None
 
     async def initial(self) -> AsyncIterator[T]:
-        """The entries that were there when it began. `next` and `async for` go on behind them."""
+        """The entries that existed when it began. `next` and `async for` continue after them."""
         await self._start()
         while not self.caught_up and await self._wait(None, initial=True):
             yield self._ready.popleft()
@@ -47,7 +47,7 @@ class Changes(LazyReader, Generic[T]):
     async def take(self, timeout: float | None = None, *, initial: bool = False) -> list[T]:
         """The entries that have arrived; otherwise like `next`. For readers that pass them to a thread.
 
-        With `initial` none as soon as it has caught up.
+        With `initial`, an empty list as soon as it has caught up.
         """
         await self._wait(timeout, initial=initial)
         entries = list(self._ready)
@@ -89,6 +89,6 @@ class Changes(LazyReader, Generic[T]):
 class KeyValueWatch(Changes[KeyValueEntry]):
     """The changes of a bucket: `async with kv.watch() as changes: async for entry in changes: ...`.
 
-    It begins with the current entries, unless it was asked for updates only, and goes on with each change,
+    It begins with the current entries, unless it was asked for updates only, and continues with each change,
     once and in order, across lost connections, leaders and consumers. Leaving the context ends it.
     """

@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 
-#: What the server sets for a consumer without `durable_name` (JsDeleteWaitTimeDefault), in seconds.
+#: The `inactive_threshold` that the server sets for a consumer without `durable_name`
+#: (JsDeleteWaitTimeDefault), in seconds.
 _INACTIVE_THRESHOLD: Final = 5.0
 
 
@@ -54,7 +55,7 @@ async def create_or_update(api: API, stream: str, config: ConsumerConfig, action
     except ConsumerNameInUse:
         if action != "create" or config.durable_name or config.inactive_threshold:
             raise
-    # The server adds a threshold to a consumer that it creates, and not to what it compares with that.
+    # The server adds a threshold to a consumer that it creates, and compares the request without one.
     config = msgspec.structs.replace(config, inactive_threshold=_INACTIVE_THRESHOLD)
     return await _create_or_update(api, stream, name, config, action)
 

@@ -1,9 +1,9 @@
 """Ownership: whether a subscription deletes its consumer at the end.
 
-A subscription deletes the consumer that it created, unless it is told to keep it, and no other. The consumer
-of a queue always stays: no member can know that it is the last one, and the first to leave would take the
-messages, and the position in the stream, from all others. Draining the connection deletes no durable: the
-program ends, and its next run continues.
+A subscription deletes the consumer that it created, unless the caller asks to keep it, and no other. The
+consumer of a queue always stays: no member can know that it is the last one, and the first to leave would
+take the messages, and the position in the stream, from all others. Draining the connection deletes no
+durable: the program ends, and its next run continues.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Ownership:
         self.forget()
 
     async def delete_quietly(self) -> None:
-        """Delete it; an error is reported, not raised, and there is no second attempt."""
+        """Delete it; an error is reported, not raised, and it is not repeated."""
         try:
             await self.delete()
         except Error as error:

@@ -1,7 +1,7 @@
 """Whether a consumer that does not answer still exists: asked of the API, more than once.
 
-No responders can mean that a consumer was deleted, or that it has no leader now; only the API tells these
-apart. A server that starts restores its consumers one by one, so it must say for a while that there is none.
+No responders can mean that a consumer was deleted, or that it has no leader now; only the API can tell. A
+server that starts restores its consumers one by one, so it must report for a while that it is missing.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Presence:
         self._missing_since = self._missing_at = math.inf
 
     async def refusal(self, seconds: float = math.inf) -> Error | None:
-        """Ask once why a pull request is not answered: the consumer is gone, or too many requests wait.
+        """Ask once why a pull request is not answered: the consumer was deleted, or too many requests wait.
 
-        None when there is no such reason, or the server does not say within `seconds`.
+        None for any other reason, or when the server does not answer within `seconds`.
         """
         try:
             async with asyncio.timeout(min(seconds, _TIMEOUT)):
@@ -61,7 +61,7 @@ class Presence:
     async def deletion(self, seconds: float = math.inf) -> ConsumerDeleted | None:
         """Ask until it is sure that the consumer was deleted, for `seconds` at most.
 
-        None when it exists, or the server does not say.
+        None when it exists, or the server does not answer.
         """
         deadline = time.monotonic() + seconds
         while True:

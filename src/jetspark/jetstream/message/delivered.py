@@ -59,7 +59,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         return self._settled
 
     def ack(self) -> Awaitable[None]:
-        """It is done. With asyncio, awaiting the result is optional; it waits for back-pressure."""
+        """Acknowledge it. With asyncio, awaiting the result is optional; it waits for back-pressure."""
         if not self._settled:
             size = self._connection.queue_ack(self._frame)
             if not size:
@@ -70,15 +70,15 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         return self._connection.session.outbox.done
 
     def nak(self, delay: float | None = None) -> Awaitable[None]:
-        """It could not be done: deliver it again, at once or after `delay` seconds."""
+        """Refuse it: deliver it again, at once or after `delay` seconds."""
         return self._settle(nak_body(delay))
 
     def term(self, reason: str = "") -> Awaitable[None]:
-        """It can never be done: do not deliver it again. `reason` goes into the server's advisory."""
+        """Give it up: do not deliver it again. `reason` goes into the server's advisory."""
         return self._settle(term_body(reason))
 
     def in_progress(self) -> Awaitable[None]:
-        """It takes longer: start the server's `ack_wait` anew."""
+        """Ask for more time: restart the server's `ack_wait`."""
         if self._settled:
             return self._connection.session.outbox.done
         return self._send(IN_PROGRESS)
@@ -87,7 +87,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         """Acknowledge and wait until the server has confirmed it (double ack).
 
         Raises `Timeout` after `timeout` seconds, by default the connection's `request_timeout`, and
-        `NoResponders` when the consumer is gone. The message can be acknowledged again then.
+        `NoResponders` when the consumer does not exist. The message can be acknowledged again then.
         """
         if self._settled:
             return
@@ -103,7 +103,7 @@ class JetStreamMsg(Msg, gc=False, eq=False):
         self._connection.session.tally.acks += 1
 
     async def ack_next(self, expires: float = 5.0) -> JetStreamMsg | None:
-        """Acknowledge and pull the next message in one packet; None when none comes within `expires` seconds.
+        """Acknowledge and pull the next message in one packet; None if none arrives within `expires` seconds.
 
         Ignored, with None, when the message was settled before.
         """
@@ -168,7 +168,7 @@ def term_body(reason: str) -> bytes:
 def ack_frames(frames: list[MsgFrame], kind: bytes = ACK) -> bytes:
     """The acknowledgements of messages, to be written at once. Raises `NotJetStreamMessage`.
 
-    Whoever knows an inbox can send messages to it, with any reply: only acknowledgement subjects are used.
+    Any client that knows an inbox can send to it, with any reply: only acknowledgement subjects are used.
     """
     written = acks(frames, kind)
     if not written:

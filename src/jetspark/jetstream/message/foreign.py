@@ -1,6 +1,6 @@
-"""Messages that a consumer did not send: whoever knows an inbox can publish to it, with any reply subject.
+"""Messages that a consumer did not send: any client that knows an inbox can publish to it, with any reply.
 
-They are dropped. Their number is reported, and not once for each: a flood of them must not become a flood of
+They are dropped. Their number is reported, not each of them: a flood of messages must not become a flood of
 reports.
 """
 
@@ -13,7 +13,7 @@ from jetspark.errors import NotJetStreamMessage
 
 __all__ = ["Foreign"]
 
-#: The next report comes when there are so many times as many.
+#: The factor by which the count grows between two reports.
 _FACTOR: Final = 10
 
 
@@ -36,6 +36,6 @@ class Foreign:
             self._notify(
                 NotJetStreamMessage(
                     f"dropped messages {what}: {self.count} so far",
-                    hint="Another client publishes to our inbox: give each client an inbox_prefix of its own",
+                    hint="Another client publishes to this inbox: give each client its own inbox_prefix",
                 )
             )

@@ -11,7 +11,7 @@ from jetspark.errors import NotJetStreamMessage
 __all__ = ["Metadata", "SequencePair", "parse_metadata"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: What five numbers of 64 bits have at most.
+#: The most characters of five 64-bit numbers.
 _DIGITS = 100
 
 

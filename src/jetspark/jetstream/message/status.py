@@ -30,7 +30,7 @@ __all__ = ["Exceeded", "OnConsume", "OnDirectGet", "OnFetch", "Status", "classif
 
 
 class OnFetch(enum.Enum):
-    """What a status does to a fetch."""
+    """The effect of a status on a fetch."""
 
     CONTINUE = enum.auto()
     #: It ends; the messages that arrived are the result.
@@ -46,7 +46,7 @@ class OnFetch(enum.Enum):
 
 
 class OnConsume(enum.Enum):
-    """What a status does to a consume."""
+    """The effect of a status on a consume."""
 
     CONTINUE = enum.auto()
     #: The request ended: subtract it from the accounting and pull again.
@@ -64,7 +64,7 @@ class OnConsume(enum.Enum):
 
 
 class OnDirectGet(enum.Enum):
-    """What a status does to a direct get."""
+    """The effect of a status on a direct get."""
 
     #: The batch is complete.
     END = enum.auto()
@@ -78,7 +78,7 @@ class Exceeded(NamedTuple):
 
     #: The field of the request: `batch`, `expires` or `max_bytes`.
     field: str
-    #: The limit, in seconds for `expires`; None when the server does not say it.
+    #: The limit, in seconds for `expires`; None when the server does not name it.
     limit: float | None
 
 
@@ -164,7 +164,7 @@ def is_status(frame: MsgFrame) -> bool:
 
 
 def classify(header: bytes) -> Status:
-    """What the status in a header block means. Raises `RemoteProtocolError` for an invalid block."""
+    """The meaning of the status in a header block. Raises `RemoteProtocolError` for an invalid block."""
     status, description = parse_status(header)
     code = status or 0
     headers = Headers.parse(header)

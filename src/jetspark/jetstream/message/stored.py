@@ -123,7 +123,7 @@ def from_frame(frame: MsgFrame) -> StoredMessage:
 
 
 def is_stored(header: bytes) -> bool:
-    """Whether an answer to a direct get has a message, which may have a status line of its own."""
+    """Whether an answer to a direct get has a message, which may have its own status line."""
     return _BEGINNING in header
 
 

@@ -1,7 +1,7 @@
 """Events that JetStream publishes about itself: advisories and metrics, one class each.
 
-`ADVISORIES` is the one table: the `type` on the wire, the class, and the subjects the event comes on.
-Events that it does not know become a plain `Advisory`, with everything they say in `extra`.
+`ADVISORIES` is the one table: the `type` on the wire, the class, and the subjects of the event.
+Events that it does not know become a plain `Advisory`, with their fields in `extra`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ClientInfo(Model, frozen=True, kw_only=True):
     lang: str | None = None
     #: Version of its library.
     ver: str | None = None
-    #: Seconds to it and back.
+    #: Its round-trip time in seconds.
     rtt: Duration | None = None
     #: Server that it is connected to.
     server: str | None = None
@@ -76,16 +76,16 @@ class ClientInfo(Model, frozen=True, kw_only=True):
     cluster: str | None = None
     #: When it disconnected.
     stop: datetime | None = None
-    #: What it is: `Client`, `Leafnode`, ...
+    #: Its kind: `Client`, `Leafnode`, ...
     kind: str | None = None
-    #: How it speaks: `nats`, `mqtt`, `websocket`.
+    #: Its protocol: `nats`, `mqtt`, `websocket`.
     client_type: str | None = None
 
 
 class Advisory(Model, frozen=True, kw_only=True):
-    """An event of JetStream. Of one that jetspark does not know, this and `extra` is all there is."""
+    """An event of JetStream. One that jetspark does not know has only these fields and `extra`."""
 
-    #: What happened, as the server calls it: `io.nats.jetstream.advisory.v1.max_deliver`.
+    #: The type of the event: `io.nats.jetstream.advisory.v1.max_deliver`.
     type: str = ""
     #: Unique id of this event.
     id: str = ""
@@ -93,12 +93,12 @@ class Advisory(Model, frozen=True, kw_only=True):
     timestamp: datetime | None = None
     #: Domain of the server.
     domain: str | None = None
-    #: The account, in what operators get to see.
+    #: The account, in events for operators.
     account: str | None = None
 
     @property
     def kind(self) -> str:
-        """What happened, in short: `max_deliver`."""
+        """The short name of the type: `max_deliver`."""
         return self.type.rpartition(".")[2]
 
 
@@ -154,7 +154,7 @@ class ConsumerAction(_ConsumerEvent, frozen=True, kw_only=True):
 
 
 class ConsumerPaused(_ConsumerEvent, frozen=True, kw_only=True):
-    """A consumer was paused, or goes on. Server 2.11."""
+    """A consumer was paused or resumed. Server 2.11."""
 
     #: Whether it is paused now.
     paused: bool = False
@@ -190,7 +190,7 @@ class ConsumerLeaderElected(_ConsumerEvent, frozen=True, kw_only=True):
 
 
 class ConsumerQuorumLost(_ConsumerEvent, frozen=True, kw_only=True):
-    """Too many servers of a consumer are gone: it stands still."""
+    """Too many servers of a consumer are offline: it has no quorum."""
 
     #: The servers that hold its state.
     replicas: list[PeerInfo] = msgspec.field(default_factory=list)
@@ -213,7 +213,7 @@ class StreamLeaderElected(_StreamEvent, frozen=True, kw_only=True):
 
 
 class StreamQuorumLost(_StreamEvent, frozen=True, kw_only=True):
-    """Too many servers of a stream are gone: it stands still."""
+    """Too many servers of a stream are offline: it has no quorum."""
 
     #: The servers that hold a copy.
     replicas: list[PeerInfo] = msgspec.field(default_factory=list)
@@ -231,7 +231,7 @@ class BatchAbandoned(_StreamEvent, frozen=True, kw_only=True):
 class SnapshotCreate(_StreamEvent, frozen=True, kw_only=True):
     """A backup of a stream has begun."""
 
-    #: What the stream holds.
+    #: The state of the stream.
     state: StreamState = msgspec.field(default_factory=StreamState)
     #: The client that makes it.
     client: ClientInfo | None = None
@@ -341,7 +341,7 @@ class AdvisoryKind(NamedTuple):
     wire_type: str
     #: The class of such an event.
     event: type[Advisory]
-    #: The subjects that it comes on, with `{stream}` and `{consumer}` for the names.
+    #: Its subjects, with `{stream}` and `{consumer}` for the names.
     patterns: tuple[str, ...]
 
     @property

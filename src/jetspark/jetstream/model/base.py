@@ -1,7 +1,7 @@
 """The base of all JSON objects of the JetStream API: `Model`, and how its values are read and written.
 
-A model is a frozen struct. Its type annotations say how each field goes on the wire, and this module is
-the only place that knows how:
+A model is a frozen struct. Its type annotations say how each field is encoded, and this module is the
+only place that knows how:
 
 | annotation              | in Python                         | on the wire                       |
 |-------------------------|-----------------------------------|-----------------------------------|
@@ -67,7 +67,7 @@ else:  # `help()` shows these names.
     Int32 = NewType("Int32", int)
 
 _INT64 = 2**63 - 1
-#: Levels of objects and lists in a field that jetspark does not know. What shows or writes them is recursive.
+#: Levels of objects and lists in a field that jetspark does not know. Showing and writing them is recursive.
 _MAX_DEPTH = 32
 _GO_ZERO_TIME = "0001-01-01T00:00:00Z"
 _BELOW_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")
@@ -93,7 +93,7 @@ class _ServerTime(datetime):
     The server refuses an update whose `opt_start_time` differs by a nanosecond.
     """
 
-    #: Empty in what was computed from such a time.
+    #: Empty in times computed from such a time.
     wire: str = ""
 
     def __repr__(self) -> str:
@@ -126,13 +126,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         values = ((field, getattr(self, field.name)) for field in _plan(type(self)))
-        told = [f"{field.name}={value!r}" for field, value in values if value != field.default]
+        shown = [f"{field.name}={value!r}" for field, value in values if value != field.default]
         if self.extra:
-            told.append(f"extra={dict(self.extra)!r}")
-        return f"{type(self).__name__}({', '.join(told)})"
+            shown.append(f"extra={dict(self.extra)!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def check(self) -> None:
-        """Raise `UsageError` if fields contradict each other or hold what the server refuses."""
+        """Raise `UsageError` if fields contradict each other or hold values that the server refuses."""
 
     def _check_as(self, made: Callable[[Self], Model], fields: Mapping[str, str]) -> None:
         """Check the model that is made of this one. Its errors name the fields of this one."""

@@ -67,7 +67,7 @@ class PriorityPolicy(StrEnum):
     NONE = "none"
     #: Clients that ask with `min_pending` or `min_ack_pending`, only when so much is waiting.
     OVERFLOW = "overflow"
-    #: One client, until it is gone for `priority_timeout`; the others stand by.
+    #: One client, until it is silent for `priority_timeout`; the others stand by.
     PINNED_CLIENT = "pinned_client"
     #: The client that asked with the lowest `priority`. Server 2.12.
     PRIORITIZED = "prioritized"
@@ -109,7 +109,7 @@ class ConsumerConfig(Model, frozen=True, kw_only=True, metaclass=_RemembersField
             default it does not stay.
         name: Name, one word, at most 255 characters; the server chooses one by default. The same as
             `durable_name`, if both are given.
-        description: For people, none by default. At most 4 KiB.
+        description: Free text, none by default. At most 4 KiB.
         deliver_policy: Where in the stream it starts; at the first message by default. Cannot be changed
             later.
         opt_start_seq: First sequence to deliver, with `deliver_policy=by_start_sequence`; none by
@@ -117,11 +117,11 @@ class ConsumerConfig(Model, frozen=True, kw_only=True, metaclass=_RemembersField
         opt_start_time: Earliest time to deliver, with `deliver_policy=by_start_time`; none by default.
         ack_policy: How messages are acknowledged; each by itself by default. Cannot be changed later.
         ack_wait: Seconds until a message without acknowledgement is delivered again; 30 by default.
-        max_deliver: How often a message is delivered at most; -1, the default, is no limit.
+        max_deliver: Most deliveries of a message; -1, the default, means no limit.
         backoff: Seconds to wait before each redelivery instead of `ack_wait`, none by default; the last one
             repeats. Not more entries than `max_deliver`.
-        filter_subject: Deliver only what matches; by default, everything.
-        filter_subjects: Deliver what matches any of these, none by default; none may include another.
+        filter_subject: Deliver only messages that match; by default, everything.
+        filter_subjects: Deliver messages that match any of these, none by default; none may include another.
             Server 2.10.
         replay_policy: How fast stored messages are delivered; at once by default. Cannot be changed later.
         rate_limit_bps: Push only: most bits per second; no limit by default.
@@ -129,7 +129,7 @@ class ConsumerConfig(Model, frozen=True, kw_only=True, metaclass=_RemembersField
             `"50%"`; none by default.
         max_waiting: Pull only: most pull requests that wait at a time; 512 by default. Cannot be changed
             later.
-        max_ack_pending: Most messages that are delivered and not acknowledged; 1000 by default, -1 is no
+        max_ack_pending: Most messages that are delivered and not acknowledged; 1000 by default, -1 means no
             limit.
         flow_control: Push only: pause when the client falls behind, not by default; needs `idle_heartbeat`.
         headers_only: Deliver headers, with the size in `Nats-Msg-Size`, without payloads; not by default.
@@ -152,7 +152,7 @@ class ConsumerConfig(Model, frozen=True, kw_only=True, metaclass=_RemembersField
         pause_until: Deliver nothing before this time; by default it is not paused. Server 2.11.
         priority_groups: Names of the priority groups, none by default, up to 16 letters, digits and `-_/=`;
             see `priority_policy`. Server 2.11.
-        priority_policy: Who gets messages when several clients pull, by default the one that asked first;
+        priority_policy: Which client gets messages when several pull, by default the one that asked first;
             needs `priority_groups`. Server 2.11.
         priority_timeout: Seconds after which a silent pinned client loses its place; 120 by default. Server
             2.11.

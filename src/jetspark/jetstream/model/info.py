@@ -1,7 +1,7 @@
-"""What the server tells about streams, consumers and accounts. Read, never constructed by users.
+"""The server's answers about streams, consumers and accounts. Read, never constructed by users.
 
-Field names are the server's. Times are UTC, durations seconds. A field is `None` when the server did not
-say, and keeps its zero or empty default when it had nothing to say.
+Field names are the server's. Times are UTC, durations seconds. A field is `None` when the server left it
+out, or keeps its zero or empty default.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ErrorInfo(Model, frozen=True, kw_only=True):
 
     #: Like an HTTP status.
     code: int
-    #: What exactly went wrong, a number of its own.
+    #: The server's number of the error.
     err_code: int = 0
     #: In words.
     description: str = ""
@@ -77,7 +77,7 @@ class LostData(Model, frozen=True, kw_only=True):
 
 
 class StreamState(Model, frozen=True, kw_only=True):
-    """What a stream holds."""
+    """The contents of a stream."""
 
     #: Number of messages.
     messages: int = 0
@@ -99,7 +99,7 @@ class StreamState(Model, frozen=True, kw_only=True):
     num_deleted: int = 0
     #: Their sequences, if they were asked for.
     deleted: list[int] = msgspec.field(default_factory=list)
-    #: What a damaged store lost.
+    #: The messages that a damaged store lost.
     lost: LostData | None = None
     #: Number of consumers.
     consumer_count: int = 0
@@ -112,9 +112,9 @@ class PeerInfo(Model, frozen=True, kw_only=True):
     name: str = ""
     #: Whether it has caught up with the leader.
     current: bool = False
-    #: Whether it is gone.
+    #: Whether it is offline.
     offline: bool = False
-    #: Seconds since the leader heard from it.
+    #: Seconds since its last contact with the leader.
     active: Duration = 0.0
     #: Operations that it lacks.
     lag: int = 0
@@ -129,14 +129,14 @@ class DesiredPeer(Model, frozen=True, kw_only=True):
 
     #: Name of the server.
     name: str = ""
-    #: Whether it is gone.
+    #: Whether it is offline.
     offline: bool = False
     #: Its id in the Raft group.
     peer: str = ""
 
 
 class DesiredOrigin(Model, frozen=True, kw_only=True):
-    """What a stream or consumer was before a move or change of replicas. Server 2.15."""
+    """A stream or consumer before a move or change of replicas. Server 2.15."""
 
     #: Number of copies.
     replicas: int = 0
@@ -153,12 +153,12 @@ class DesiredStatus(Model, frozen=True, kw_only=True):
     description: str = ""
     #: In one word.
     type: str = ""
-    #: What stands in the way.
+    #: The obstacles.
     err: str | None = None
 
 
 class DesiredClusterInfo(Model, frozen=True, kw_only=True):
-    """Where a stream or consumer is on its way to. Server 2.15."""
+    """The move of a stream or consumer. Server 2.15."""
 
     #: Since when.
     created: datetime | None = None
@@ -204,9 +204,9 @@ class StreamSourceInfo(Model, frozen=True, kw_only=True):
     lag: int = 0
     #: Sequence in the origin of the last message copied. Server 2.15.
     seq: int = 0
-    #: Seconds since the origin was heard of; negative when it never was.
+    #: Seconds since the last contact with the origin; negative without any.
     active: Duration = 0.0
-    #: What is wrong with it.
+    #: Its error.
     error: ErrorInfo | None = None
     #: Filter on its messages.
     filter_subject: str | None = None
@@ -226,7 +226,7 @@ class StreamAlternate(Model, frozen=True, kw_only=True):
 
 
 class StreamInfo(Model, frozen=True, kw_only=True):
-    """A stream: how it is configured and what it holds."""
+    """A stream: its configuration and its state."""
 
     _envelope: ClassVar[frozenset[str]] = _ANSWER
 
@@ -234,7 +234,7 @@ class StreamInfo(Model, frozen=True, kw_only=True):
     config: StreamConfig
     #: When it was created.
     created: datetime
-    #: What it holds.
+    #: Its contents.
     state: StreamState
     #: Domain of the server.
     domain: str | None = None
@@ -264,7 +264,7 @@ class SequenceInfo(Model, frozen=True, kw_only=True):
 
 
 class PriorityGroupState(Model, frozen=True, kw_only=True):
-    """Who is pinned in a priority group. Server 2.11."""
+    """The pinned client of a priority group. Server 2.11."""
 
     #: Name of the group.
     group: str
@@ -275,7 +275,7 @@ class PriorityGroupState(Model, frozen=True, kw_only=True):
 
 
 class ConsumerInfo(Model, frozen=True, kw_only=True):
-    """A consumer: how it is configured and how far it has come."""
+    """A consumer: its configuration and its progress."""
 
     _envelope: ClassVar[frozenset[str]] = _ANSWER
 
@@ -301,20 +301,20 @@ class ConsumerInfo(Model, frozen=True, kw_only=True):
     num_pending: int = 0
     #: Which servers hold it.
     cluster: ClusterInfo | None = None
-    #: Whether someone listens on the deliver subject.
+    #: Whether a client is subscribed to the deliver subject.
     push_bound: bool = False
     #: Whether it is paused. Server 2.11.
     paused: bool = False
-    #: Seconds until it goes on. Server 2.11.
+    #: Seconds until it resumes. Server 2.11.
     pause_remaining: Duration | None = None
     #: When this was gathered. Server 2.10.
     ts: datetime | None = None
-    #: Who is pinned in each priority group. Server 2.11.
+    #: The pinned client of each priority group. Server 2.11.
     priority_groups: list[PriorityGroupState] = msgspec.field(default_factory=list)
 
 
 class AccountLimits(Model, frozen=True, kw_only=True):
-    """What an account may use; -1 is no limit."""
+    """The limits of an account; -1 means no limit."""
 
     #: Bytes in memory.
     max_memory: int = -1
@@ -326,9 +326,9 @@ class AccountLimits(Model, frozen=True, kw_only=True):
     max_consumers: int = -1
     #: Largest `max_ack_pending` of a consumer.
     max_ack_pending: int = -1
-    #: Largest `max_bytes` of a stream in memory; 0 is no limit.
+    #: Largest `max_bytes` of a stream in memory; 0 means no limit.
     memory_max_stream_bytes: int = -1
-    #: Largest `max_bytes` of a stream in files; 0 is no limit.
+    #: Largest `max_bytes` of a stream in files; 0 means no limit.
     storage_max_stream_bytes: int = -1
     #: Whether every stream must set `max_bytes`.
     max_bytes_required: bool = False
@@ -343,12 +343,12 @@ class APIStats(Model, frozen=True, kw_only=True):
     total: int = 0
     #: Requests that failed.
     errors: int = 0
-    #: Requests under way.
+    #: Requests in progress.
     inflight: int = 0
 
 
 class Tier(Model, frozen=True, kw_only=True):
-    """What an account uses and may use, for streams of one number of replicas."""
+    """The usage and limits of an account, for streams of one number of replicas."""
 
     #: Bytes in memory.
     memory: int = 0
@@ -362,12 +362,12 @@ class Tier(Model, frozen=True, kw_only=True):
     streams: int = 0
     #: Consumers.
     consumers: int = 0
-    #: What it may use.
+    #: Its limits.
     limits: AccountLimits = msgspec.field(default_factory=AccountLimits)
 
 
 class AccountInfo(Tier, frozen=True, kw_only=True):
-    """What an account uses and may use. With tiers, the sum of them, and limits only in `tiers`."""
+    """The usage and limits of an account. With tiers, the sum of them, and limits only in `tiers`."""
 
     _envelope: ClassVar[frozenset[str]] = _ANSWER
 

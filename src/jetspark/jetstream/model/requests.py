@@ -1,6 +1,6 @@
 """Bodies of JetStream API requests, and the small answers: everything that is neither config nor info.
 
-Field names are the server's, except where one letter more says much more: `PubAck.sequence` is `seq` on
+Field names are the server's, except where a longer name is clearer: `PubAck.sequence` is `seq` on
 the wire. Durations are seconds.
 """
 
@@ -144,7 +144,7 @@ class ConsumerCreateRequest(Model, frozen=True, kw_only=True):
     config: ConsumerConfig
     #: `create`, `update`, or empty for either. Server 2.10.
     action: str = ""
-    #: Refuse what would be corrected silently. Server 2.11.
+    #: Refuse settings that the server would correct silently. Server 2.11.
     pedantic: bool = False
 
 
@@ -188,7 +188,7 @@ class RestoreRequest(Model, frozen=True, kw_only=True):
 
     #: The configuration of the stream.
     config: dict[str, Any]
-    #: What the stream held.
+    #: The state of the stream.
     state: dict[str, Any]
 
 
@@ -208,7 +208,7 @@ class PurgeRequest(Model, frozen=True, kw_only=True):
 
 
 class PurgeResponse(Model, frozen=True, kw_only=True):
-    """What a purge did."""
+    """The result of a purge."""
 
     _envelope: ClassVar[frozenset[str]] = _TYPE
 
@@ -283,9 +283,9 @@ class MsgDeleteRequest(Model, frozen=True, kw_only=True):
 
 
 class PauseRequest(Model, frozen=True, kw_only=True):
-    """Pauses a consumer, or lets it go on. Server 2.11."""
+    """Pauses or resumes a consumer. Server 2.11."""
 
-    #: Until when; `None` lets it go on.
+    #: Until when; `None` resumes it.
     pause_until: datetime | None = None
 
 

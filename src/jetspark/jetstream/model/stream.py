@@ -56,7 +56,7 @@ class StorageType(StrEnum):
 
 
 class DiscardPolicy(StrEnum):
-    """What a full stream does."""
+    """The behaviour of a full stream."""
 
     #: It deletes its oldest messages.
     OLD = "old"
@@ -72,7 +72,7 @@ class StoreCompression(StrEnum):
 
 
 class PersistMode(StrEnum):
-    """What a publish acknowledgement says about the disk."""
+    """What a publish acknowledgement guarantees."""
 
     #: The message was handed to the operating system.
     DEFAULT = "default"
@@ -123,7 +123,7 @@ class StreamConsumerLimits(Model, frozen=True, kw_only=True):
 class ExternalStream(Model, frozen=True, kw_only=True):
     """How to reach a stream in another account or domain."""
 
-    #: API prefix of the other JetStream: `$JS.<domain>.API`, or what its account exports.
+    #: API prefix of the other JetStream: `$JS.<domain>.API`, or the one that its account exports.
     api: str = ""
     #: Prefix for the subjects that messages are delivered on, if imports require one.
     deliver: str = ""
@@ -155,8 +155,8 @@ class StreamSource(Model, frozen=True, kw_only=True):
     Attributes:
         name: Name of the other stream. Required.
         opt_start_seq: First sequence to copy; by default the first there is.
-        opt_start_time: Copy what was stored at this time or later; by default everything.
-        filter_subject: Copy only what matches; by default everything.
+        opt_start_time: Copy messages stored at this time or later; by default everything.
+        filter_subject: Copy only messages that match; by default everything.
         subject_transforms: Filters, each with the subject that matches are stored under, none by default; not
             together with `filter_subject`. Server 2.10.
         external: How to reach the stream, when it is in another account or domain; by default it is in
@@ -193,26 +193,26 @@ class StreamConfig(Model, frozen=True, kw_only=True):
 
     Attributes:
         name: Name, one word: no spaces and none of `. * > / \\`. At most 255 characters. Required.
-        description: For people, none by default. At most 4 KiB.
-        subjects: What the stream stores; wildcards are allowed. By default, without a mirror and sources, the
-            subject that is its name.
+        description: Free text, none by default. At most 4 KiB.
+        subjects: Subjects that the stream stores; wildcards are allowed. By default, without a mirror and
+            sources, the subject that is its name.
         retention: When messages are removed; by default when a limit is reached.
-        max_consumers: Most consumers at a time; -1, the default, is no limit.
-        max_msgs: Most messages; -1, the default, is no limit.
-        max_bytes: Most bytes; -1, the default, is no limit.
-        max_age: Age in seconds at which a message is removed, at least 0.1; 0, the default, is no limit.
-        max_msgs_per_subject: Most messages of one subject; -1, the default, is no limit. 1 keeps the
+        max_consumers: Most consumers at a time; -1, the default, means no limit.
+        max_msgs: Most messages; -1, the default, means no limit.
+        max_bytes: Most bytes; -1, the default, means no limit.
+        max_age: Age in seconds at which a message is removed, at least 0.1; 0, the default, means no limit.
+        max_msgs_per_subject: Most messages of one subject; -1, the default, means no limit. 1 keeps the
             last value of each subject.
-        max_msg_size: Largest message in bytes, headers included; -1, the default, is no limit but that of the
-            server.
+        max_msg_size: Largest message in bytes, headers included; -1, the default, means no limit but that of
+            the server.
         discard: What a full stream drops: old messages, by default, or new ones.
         storage: Where messages are kept, by default on disk. Cannot be changed later.
         num_replicas: Servers that hold a copy, 1 to 5; 1 by default.
-        no_ack: Do not acknowledge what is published; by default it is acknowledged.
+        no_ack: Do not acknowledge published messages; by default they are acknowledged.
         duplicate_window: Seconds during which a `Nats-Msg-Id` is remembered; 2 minutes by default, at least
             0.1, at most `max_age`.
         placement: Which servers may host it; by default any.
-        mirror: Be an exact copy of this stream, then without subjects of its own; by default it is no copy.
+        mirror: Be an exact copy of this stream, then without its own subjects; by default it is not a copy.
         sources: Copy the messages of these streams in; none by default.
         compression: How blocks on disk are compressed; not at all by default. Server 2.10.
         first_seq: Sequence of the first message; 1 by default. Server 2.10.
@@ -233,8 +233,9 @@ class StreamConfig(Model, frozen=True, kw_only=True):
         consumer_limits: Limits for its consumers; none by default. Server 2.10.
         allow_msg_ttl: Obey `Nats-TTL`, an age limit of a single message; not by default. For good. Server
             2.11.
-        subject_delete_marker_ttl: Leave a marker for this many seconds, at least 1, when the last message
-            of a subject goes; none by default. Turns on `allow_msg_ttl` and `allow_rollup_hdrs`. Server 2.11.
+        subject_delete_marker_ttl: Leave a marker for this many seconds, at least 1, when the last message of
+            a subject is removed; none by default. Turns on `allow_msg_ttl` and `allow_rollup_hdrs`. Server
+            2.11.
         allow_msg_counter: Be a stream of counters: `Nats-Incr` adds to the value of a subject; not by
             default. For good. Server 2.12.
         allow_atomic: Accept batches that are stored all or not at all; not by default. Server 2.12.

@@ -4,7 +4,7 @@ In reading order:
 
 - `names`: the stream and the subjects of a bucket. Pure.
 - `config`: the settings of a bucket, and the stream that they make.
-- `info`: what is known about an object, as it is stored.
+- `info`: the metadata of an object, as it is stored.
 - `source`: the data to store, in blocks, from wherever it comes.
 - `upload`: storing chunks: windowed, in order, and removed again if something fails.
 - `orphans`: removing chunks that belong to no object.

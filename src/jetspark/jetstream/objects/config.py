@@ -25,9 +25,9 @@ class ObjectStoreConfig(Model, frozen=True, kw_only=True):
 
     Attributes:
         bucket: Name: letters, digits, - and _. Required.
-        description: For people, none by default. At most 4 KiB.
-        ttl: Seconds that an object lives, at least 0.1; 0, the default, is no limit.
-        max_bytes: Most bytes of the whole bucket; -1, the default, is no limit. A full bucket refuses new
+        description: Free text, none by default. At most 4 KiB.
+        ttl: Seconds that an object lives, at least 0.1; 0, the default, means no limit.
+        max_bytes: Most bytes of the whole bucket; -1, the default, means no limit. A full bucket refuses new
             objects.
         storage: Where objects are kept, by default on disk. Cannot be changed later.
         replicas: Servers that hold a copy, 1 to 5; 1 by default.

@@ -1,4 +1,4 @@
-"""What is known about an object: what users give, and what is stored. No I/O."""
+"""The metadata of an object: as users give it, and as it is stored. No I/O."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class ObjectLink(Model, frozen=True, kw_only=True):
 class ObjectOptions(Model, frozen=True, kw_only=True):
     """How an object is stored."""
 
-    #: What the object is a link to.
+    #: The target, if the object is a link.
     link: ObjectLink | None = None
     #: Bytes in a chunk.
     max_chunk_size: UInt | None = None
 
 
 class ObjectMeta(Model, frozen=True, kw_only=True):
-    """What users say about an object: its name, and what else they like."""
+    """The metadata that users give to an object. Only the name is required."""
 
     #: Any text that is not empty.
     name: str
-    #: For people.
+    #: Free text.
     description: str | None = None
     #: Names, each with its values.
     headers: dict[str, list[str]] = msgspec.field(default_factory=dict)
@@ -79,7 +79,7 @@ class ObjectInfo(Model, frozen=True, kw_only=True):
     digest: str = ""
     #: Whether it was deleted.
     deleted: bool = False
-    #: For people.
+    #: Free text.
     description: str | None = None
     #: Names, each with its values.
     headers: dict[str, list[str]] = msgspec.field(default_factory=dict)
@@ -92,14 +92,14 @@ class ObjectInfo(Model, frozen=True, kw_only=True):
 
     @property
     def link(self) -> ObjectLink | None:
-        """What it is a link to; None for an object with data."""
+        """The target of a link; None for an object with data."""
         return self.options.link if self.options is not None else None
 
 
 def stored_info(data: bytes, modified: datetime) -> ObjectInfo:
     """The info in a stored message. Raises `RemoteProtocolError`."""
     wire = decode_object(data)
-    wire.pop("mtime", None)  # Other clients store what they like here.
+    wire.pop("mtime", None)  # Other clients may store anything here.
     return msgspec.structs.replace(ObjectInfo.from_wire(wire), modified=modified)
 
 

@@ -28,7 +28,8 @@ _SMALL: Final = 16 * 1024
 class ObjectReader:
     """The data of an object: `async with store.open("name") as reader: async for chunk in reader: ...`.
 
-    `read()` returns all of it. Raises `DigestMismatch` at the end if the data is not what was stored.
+    `read()` returns all of it. Raises `DigestMismatch` at the end if the data does not match its stored size
+    or digest.
     """
 
     def __init__(self, api: API, info: ObjectInfo) -> None:
@@ -47,11 +48,11 @@ class ObjectReader:
 
     @property
     def info(self) -> ObjectInfo:
-        """What is known about the object."""
+        """The metadata of the object."""
         return self._info
 
     async def next(self) -> bytes | None:
-        """The next chunk; None behind the last one. Raises `DigestMismatch`, `Timeout` when none arrives."""
+        """The next chunk; None after the last one. Raises `DigestMismatch`, `Timeout` when none arrives."""
         while not self._ready:
             if self._done:
                 return None
@@ -81,7 +82,7 @@ class ObjectReader:
             await self._feed.stop()
 
     async def _fill(self) -> None:
-        """Take what has arrived; check everything when the last chunk was taken."""
+        """Take the chunks that have arrived; check everything after the last one."""
         if self._chunks >= self._info.chunks:
             return await self._finish()
         if not self._started:

@@ -1,4 +1,4 @@
-"""The data of an object, from wherever it comes: in blocks, read and hashed in a thread.
+"""The data of an object, from any source: in blocks, read and hashed in a thread.
 
 Bytes, binary files, and iterables of bytes, plain or asynchronous. Bytes and files can be read again from
 where they began.
@@ -15,7 +15,7 @@ from jetspark.errors import UsageError
 
 __all__ = ["ObjectData", "Source"]
 
-#: What can be stored as an object.
+#: The types that can be stored as an object.
 ObjectData: TypeAlias = "bytes | bytearray | memoryview | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]"
 
 #: Bytes that are read and hashed at once.
@@ -45,7 +45,7 @@ class Source:
 
     @property
     def digest(self) -> bytes:
-        """The digest of what was read."""
+        """The digest of the data read so far."""
         return self._hash.digest()
 
     def rewind(self) -> bool:
@@ -113,5 +113,5 @@ def _checked(block: object) -> bytes:
     if isinstance(block, bytearray | memoryview):
         return bytes(block)
     raise UsageError(
-        f"data must be bytes, and {type(block).__name__} was read", hint="Open files in binary mode"
+        f"data must be bytes, but {type(block).__name__} was read", hint="Open files in binary mode"
     )

@@ -1,4 +1,4 @@
-"""The state of an object store: what it holds, and how it is configured."""
+"""The state of an object store: its contents and its configuration."""
 
 from __future__ import annotations
 

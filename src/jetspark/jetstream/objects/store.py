@@ -60,7 +60,7 @@ _MAX_LINKS: Final = 8
 class ObjectWatch(Changes[ObjectInfo]):
     """The changes of a store: `async with store.watch() as changes: async for info in changes: ...`.
 
-    It begins with the current objects, unless it was asked for updates only, and goes on with each change,
+    It begins with the current objects, unless it was asked for updates only, and continues with each change,
     once and in order, across lost connections, leaders and consumers. Leaving the context ends it.
     """
 
@@ -79,7 +79,7 @@ class ObjectStore(Bucket):
     _PREFIX = STORE_PREFIX
 
     async def status(self) -> ObjectStoreStatus:
-        """What it holds and how it is configured, asked from the server."""
+        """Its contents and configuration, requested from the server."""
         return ObjectStoreStatus(await find_backing(self._api, self.stream_name))
 
     async def seal(self) -> ObjectStoreStatus:
@@ -152,13 +152,13 @@ class ObjectStore(Bucket):
             except WrongLastSequence:
                 continue  # Another client changed it meanwhile.
         if renamed:
-            # Not what another client has stored under the old name since then.
+            # Not an object that another client has stored under the old name since then.
             request = PurgeRequest(subject=meta_subject(self.bucket, name), sequence=old.sequence + 1)
             await streams.purge(self._api, self.stream_name, request)
         return changed
 
     async def delete(self, name: str) -> ObjectInfo:
-        """Delete an object and return its info, with `deleted`. Raises `ObjectNotFound` if it never was."""
+        """Delete an object; return its info, with `deleted`. Raises `ObjectNotFound` if it never existed."""
         stored = await self._last(name)
         if stored is None:
             raise ObjectNotFound(bucket=self.bucket, name=name)
@@ -171,7 +171,7 @@ class ObjectStore(Bucket):
         """Remove chunks that belong to no object, and return how many.
 
         A process that is killed during a put, or a put of another client that failed, may leave them. The
-        chunks of a put that is under way look the same: those stay of which one is younger than so many
+        chunks of a put in progress look the same, so chunks stay while the last one is younger than so many
         seconds.
         """
         check_seconds("older_than", older_than, least=0.0)
@@ -198,7 +198,7 @@ class ObjectStore(Bucket):
     # --- reading
 
     async def info(self, name: str, *, include_deleted: bool = False) -> ObjectInfo:
-        """What is known about an object. Raises `ObjectNotFound`, also if it was deleted."""
+        """The metadata of an object. Raises `ObjectNotFound`, also if it was deleted."""
         request = MsgGetRequest(last_by_subj=meta_subject(self.bucket, name))
         try:
             message = await direct.get(self._api, self._config, request)
@@ -230,7 +230,7 @@ class ObjectStore(Bucket):
         raise UsageError(f"object {name!r} is a link that leads to more than {_MAX_LINKS} others")
 
     async def get(self, name: str) -> bytes:
-        """The data of an object. Raises `ObjectNotFound`, `DigestMismatch`. Use `open` for what is large."""
+        """The data of an object. Raises `ObjectNotFound`, `DigestMismatch`. Use `open` for large objects."""
         async with await self.open(name) as reader:
             return await reader.read()
 
@@ -265,7 +265,7 @@ class ObjectStore(Bucket):
             include_history: Begin with everything that is kept, not only the last of each object.
             updates_only: Begin with the next change.
             ignore_deletes: Leave out deleted objects.
-            on_error: Called with errors after which it goes on; else they go to the connection's `on_error`.
+            on_error: Called with errors after which it continues; else the connection's `on_error` is.
         """
         if include_history and updates_only:
             raise UsageError("include_history and updates_only exclude each other")
@@ -304,7 +304,7 @@ class ObjectStore(Bucket):
         return stored
 
     async def _check_free(self, name: str, *, links_too: bool = False) -> int:
-        """The sequence of what a new object of this name replaces; 0 for nothing. Raises `ObjectExists`."""
+        """The sequence of the metadata that a new object replaces; 0 for none. Raises `ObjectExists`."""
         stored = await self._last(name)
         if stored is not None and not stored.info.deleted and (links_too or stored.info.link is None):
             raise ObjectExists(bucket=self.bucket, name=name)
@@ -330,7 +330,7 @@ class ObjectStore(Bucket):
     async def _replace(self, subject: str, info: ObjectInfo) -> ObjectInfo:
         """Store metadata in place of the existing one, and remove the chunks that then belong to no object.
 
-        Another client may do the same meanwhile: what it stored is the existing one then.
+        Another client may do the same meanwhile: then its metadata is the existing one.
         """
         while True:
             existing = await self._last(info.name)

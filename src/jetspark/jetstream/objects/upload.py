@@ -29,7 +29,7 @@ _HEADERS: Final = 256
 _ATTEMPTS: Final = 3
 _ALPHABET: Final = string.digits + string.ascii_letters
 
-#: Tasks that nothing else may refer to.
+#: Keeps references to tasks that may have no other.
 _working: set[asyncio.Task[Any]] = set()
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Uploaded(NamedTuple):
 
 
 class _OutOfOrder(Exception):
-    """A chunk was stored behind a later one: the leader changed while several were in flight."""
+    """A chunk was stored after a later one: the leader changed while several were in flight."""
 
 
 def new_nuid() -> str:
@@ -105,7 +105,7 @@ async def _send(api: API, subject: str, source: Source, chunk_size: int) -> int:
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """The result of some work, which goes on in the background if the caller is cancelled."""
+    """The result of some work, which continues in the background if the caller is cancelled."""
     task = asyncio.create_task(work)
     _working.add(task)
     task.add_done_callback(_done)
@@ -115,7 +115,7 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
 def _done(task: asyncio.Task[Any]) -> None:
     _working.discard(task)
     if not task.cancelled():
-        task.exception()  # Seen: the caller may be gone.
+        task.exception()  # Mark the error as seen: the caller may have been cancelled.
 
 
 async def discard(
@@ -133,7 +133,7 @@ async def _discard(api: API, bucket: str, nuid: str, unless: Callable[[], Awaita
             if unless is not None and await unless():
                 return
             await streams.purge(api, stream, PurgeRequest(subject=subject))
-            # Chunks that were on their way may have arrived behind the purge.
+            # Chunks that were on their way may have arrived after the purge.
             if not (await streams.info(api, stream, subjects_filter=subject)).state.subjects:
                 return
         except (StreamNotFound, StreamSealed):

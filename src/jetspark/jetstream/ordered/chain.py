@@ -2,8 +2,8 @@
 
 The chain knows which consumer is current, checks that its deliveries follow without a gap, and remembers the
 last stream sequence. When something is wrong, it creates the next consumer behind that sequence and drops
-what older consumers still send. It drives its reader, a pull buffer (`pull.py`) or a push subscription
-(`push.py`), through `ChainReader`.
+messages that older consumers still send. It drives its reader, a pull buffer (`pull.py`) or a push
+subscription (`push.py`), through `ChainReader`.
 
     IDLE --advance()--> CREATING --created--> READING --+
      ^                    ^  |                          |
@@ -114,7 +114,7 @@ class Chain:
         self._task: asyncio.Task[None] | None = None
         self._deletions: set[asyncio.Task[None]] = set()
         self.state = ChainState.IDLE
-        #: What reads from it until it ends; None while only single fetches do.
+        #: The reader that reads from it until it ends; None while only single fetches do.
         self.reader: ChainReader | None = None
         #: The current consumer, as it was created; None without one.
         self.info: ConsumerInfo | None = None
@@ -151,7 +151,7 @@ class Chain:
             self._task = asyncio.create_task(self._replace(self.reader))
 
     def works(self) -> None:
-        """The current consumer was heard, or the connection is new: the next one need not wait."""
+        """The current consumer answered, or the connection is new: the next one need not wait."""
         if self._wait:
             self._wait = 0.0
             self._backoff.renew()
@@ -228,7 +228,7 @@ class Chain:
             self.info = None
 
     async def delete(self) -> None:
-        """Delete the current consumer, and wait for that as for an answer of the API; then go on without.
+        """Delete the current consumer, and wait for that, at most as long as for a call of the API.
 
         A reader continues with the next consumer.
         """
@@ -258,7 +258,7 @@ class Chain:
         except Error as error:
             if isinstance(error, APIError) and not error.transient:
                 return
-            # It may exist all the same, or come to exist when there is a leader again.
+            # It may exist nevertheless, or be created when there is a leader again.
         await self._delete(name)
 
     async def _delete(self, name: str) -> None:

@@ -1,8 +1,8 @@
 """Ordered consumers: every message of a stream, once, in order, whatever the server does.
 
 Behind one is a chain of short-lived pull consumers (`chain.py`), one at a time: no acknowledgements, one
-replica, in memory. When a message is missing, or the consumer, its leader or the connection is gone, the next
-consumer starts behind the last message that arrived.
+replica, in memory. When a message is missing, or the consumer, its leader or the connection is lost, the next
+consumer starts after the last message that arrived.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class OrderedConsumer:
         """Up to `max_messages` messages, or `max_bytes` bytes of them, that arrive within `expires` seconds.
 
         The first message is the one after the last that was fetched, whatever happens to the consumer.
-        `timeout` is another word for `expires`.
+        `timeout` is an alias of `expires`.
         """
         request = fetch_request(
             max_messages, max_bytes, expires=expires, timeout=timeout, idle_heartbeat=idle_heartbeat
@@ -135,7 +135,7 @@ class OrderedConsumer:
     async def next(self, expires: float = 5.0, *, timeout: float | None = None) -> JetStreamMsg | None:
         """The next message, or None when none arrives within `expires` seconds.
 
-        `timeout` is another word for `expires`.
+        `timeout` is an alias of `expires`.
         """
         batch = await self.fetch(1, expires=expires, timeout=timeout)
         return batch[0] if batch else None
@@ -199,7 +199,7 @@ class OrderedConsumer:
                 return Batch()
 
     async def _current_target(self, timeout: float) -> PullTarget:
-        """The consumer to fetch from: another one if the connection broke, with what was on its way."""
+        """The consumer to fetch from: the next one after a lost connection, which may have lost messages."""
         connection = self._api.connection
         while not connection.connected:
             self._target = None
@@ -220,7 +220,7 @@ class OrderedConsumer:
 
 
 class _OrderedFetch(Fetch):
-    """A fetch that ends when its request is lost: the consumer sends nothing again, the next one does."""
+    """A fetch that ends when its request is lost: only the next consumer sends its messages again."""
 
     @property
     def lost(self) -> bool:
@@ -230,7 +230,7 @@ class _OrderedFetch(Fetch):
     _broken = False
 
     def disconnected(self) -> None:
-        """What is on its way is lost."""
+        """Messages on their way are lost."""
         self._break()
 
     async def _on_silence(self) -> bool:
@@ -248,7 +248,7 @@ def pull_buffer(consumer: OrderedConsumer, options: PullKeywords, on_error: OnEr
     for option in ("group", "priority", "min_pending", "min_ack_pending"):
         if options.get(option) is not None:
             raise UsageError(
-                f"{option} is not for ordered consumers: nobody shares them", hint="Omit the argument"
+                f"{option} is not for ordered consumers: clients do not share them", hint="Omit the argument"
             )
     consumer._chain.check_free()
     consumer._target = None
@@ -269,13 +269,13 @@ class _OrderedBuffer(PullBuffer):
         await super().start()
 
     def _expecting(self) -> bool:
-        # A reader that stops does not wait for messages in flight: nobody counts them as delivered.
+        # A reader that stops does not wait for messages in flight: the next reader requests them again.
         return self.state is not BufferState.STOPPING and super()._expecting()
 
     # --- for the session
 
     def deliver(self, frames: list[MsgFrame]) -> None:
-        """Drop what old consumers send; restart the chain when something is missing."""
+        """Drop messages of old consumers; restart the chain when something is missing."""
         super().deliver(frames)
         if self._chain.state is ChainState.BROKEN:
             self._restart()
@@ -309,7 +309,7 @@ class _OrderedBuffer(PullBuffer):
             super()._ask()
 
     def _give_back(self) -> None:
-        """The next reader continues with what is unread."""
+        """The next reader continues with the unread messages."""
         if self._unread:
             self._chain.rewind(self._unread[0])
             self._unread.clear()

@@ -1,6 +1,6 @@
 """An ordered push subscription: every message of a stream, once, in order, whatever happens on the way.
 
-Behind it is a chain of push consumers (`chain.py`), one at a time, each with a deliver subject of its own.
+Behind it is a chain of push consumers (`chain.py`), one at a time, each with its own deliver subject.
 When a delivery is missing, the server is silent, or the connection was lost, the next consumer starts behind
 the last message in the queue. Only a failure to create it is reported.
 """
@@ -25,7 +25,7 @@ __all__ = ["OrderedSubscription"]
 
 
 class OrderedSubscription(PushSubscription):
-    """What `js.subscribe(..., ordered=True)` returns."""
+    """An ordered push subscription. Made by `js.subscribe(..., ordered=True)`."""
 
     _silence_hint = "Continuing with the next consumer"
 
@@ -62,7 +62,7 @@ class OrderedSubscription(PushSubscription):
         """The chain has counted."""
 
     def _fitting(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        """What the queue may hold. The rest is requested again instead of being dropped."""
+        """The messages that the queue may hold. The rest is requested again instead of being dropped."""
         room = self._pending_msgs_limit - len(self._pending)
         space = self._pending_bytes_limit - self._pending_bytes
         if len(frames) <= room and total_size(frames) <= space:
@@ -71,7 +71,7 @@ class OrderedSubscription(PushSubscription):
         for frame in frames[:room]:
             space -= frame.size
             if space < 0 and (fitting or self._pending):
-                break  # A single message larger than the limit is taken all the same.
+                break  # A single message larger than the limit is taken nevertheless.
             fitting.append(frame)
         return fitting
 
@@ -154,7 +154,7 @@ class OrderedSubscription(PushSubscription):
         await self._delete_current()
 
     async def drain(self) -> None:
-        """Stop without losing what is in flight, then delete the consumer behind it."""
+        """Stop without losing messages in flight, then delete the consumer behind it."""
         await self._chain.stop()
         await super().drain()
         await self._delete_quietly()
@@ -171,5 +171,5 @@ class OrderedSubscription(PushSubscription):
         if info is None or self._connection.closed:
             return  # The server deletes it by itself without a subscriber.
         self._chain.info = None
-        with suppress(ConsumerNotFound):  # Such a consumer may go at any time.
+        with suppress(ConsumerNotFound):  # The server may delete such a consumer at any time.
             await consumers.delete(self._api, self._stream, info.name, while_draining=True)

@@ -42,7 +42,7 @@ class Message(msgspec.Struct, eq=False, gc=False):
     #: None for a generated id, which follows from the number.
     msg_id: str | None
     frame: bytes
-    #: None if nobody has it.
+    #: None if no caller has it.
     future: AckFuture | None
     #: When it fails.
     deadline: float
@@ -180,7 +180,7 @@ class AckWindow:
     def next_check(self, now: float) -> float | None:
         """When to call `expire` again; None when the window is empty."""
         soon = now + self.ack_timeout / 4
-        # What waits can be sent at any moment, and not be answered then.
+        # A waiting message may be sent at any moment, and stay unanswered.
         times = [soon] if self.retry or self.waiting else []
         if self.sent:
             first = next(iter(self.sent.values()))

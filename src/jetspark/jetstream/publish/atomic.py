@@ -150,7 +150,7 @@ class AtomicBatch:
             await self.commit()
 
     async def _attempt(self) -> PubAck:
-        """One attempt, with an id of its own: the server may still have a part of the one before."""
+        """One attempt, with its own id: the server may still have a part of the previous one."""
         self._finishing = False
         batch_id = secrets.token_urlsafe(16)
         size = len(self._messages)
@@ -214,7 +214,7 @@ class AtomicBatch:
 
 
 def _is_first_answer(answer: bytes) -> bool:
-    """Whether a stream sent it: the answer to the first message is empty if the batch may go on."""
+    """Whether a stream sent it: the answer to the first message is empty if the batch may continue."""
     return not answer or is_from_stream(answer)
 
 

@@ -146,7 +146,7 @@ class BulkPublisher:
         self._in_flight.end(None)
 
     def check(self) -> None:
-        """Raise `PublishError` if a message has failed, or what ended the connection."""
+        """Raise `PublishError` if a message has failed, or the error that ended the connection."""
         if self._in_flight.ended is not None:
             raise self._in_flight.ended.with_traceback(None)
         self._in_flight.raise_failures()

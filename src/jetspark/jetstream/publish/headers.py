@@ -167,7 +167,7 @@ def is_publish_header(name: str) -> bool:
 
 
 def headers_to_copy(headers: Headers) -> dict[str, list[str]]:
-    """The headers with which a stored message is published again: its own, none that commands the server.
+    """The headers to publish a stored message again: its own, except those that command the server.
 
     Those that a publish refuses are left out as well: malformed ones, and misspelled commands.
     """

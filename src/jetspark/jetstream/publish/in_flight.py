@@ -192,8 +192,8 @@ class InFlight(Receiver):
         pop = sent.pop
         acked = strays = 0
         asked = []
-        # The numbers are found, and plain acknowledgements told from others, for all frames at once. The
-        # acknowledgement itself is parsed only for a future.
+        # The numbers of plain acknowledgements are found for all frames at once. An acknowledgement itself is
+        # parsed only for a future.
         for frame, plain in zip(frames, pub_acks(frames, start), strict=True):
             message = pop(plain, None) if plain else sent.get(_number(frame.subject[start:]))
             if message is None:
@@ -243,7 +243,7 @@ class InFlight(Receiver):
         self._changed.wake()
 
     def reconnected(self) -> None:
-        """The inbox is subscribed again: go on with the recovery."""
+        """The inbox is subscribed again: continue the recovery."""
         self._connected = True
         self._changed.wake()
 
@@ -300,7 +300,7 @@ class InFlight(Receiver):
             self._loop.call_later(_OUTBOX_POLL, self._reopen)
 
     def _reopen(self) -> None:
-        """Go on when the outbox has drained, unless a recovery runs, which does that."""
+        """Continue when the outbox has drained, unless a recovery runs, which does that."""
         if self._recovery is not None or self.ended is not None:
             return
         if self._outbox.size > _OUTBOX_FULL // 2:

@@ -41,7 +41,7 @@ _TURN: Final = 256
 
 
 def _references() -> int:
-    """The references to a future, as `publish` counts them, that only its message has."""
+    """The reference count, as `publish` sees it, of a future that only its message refers to."""
     message = Message(0, "", None, b"", object(), 0.0, 0.0)  # type: ignore[arg-type]
     future = message.future
     return getrefcount(future)
@@ -170,7 +170,7 @@ class Publisher:
         else:
             _, frame = self.frame(number, subject, data, None, None, {})
         # Most callers ignore the future. One that only the last message refers to is taken from it and used
-        # again: nobody can ever look at it, and a new one costs as much as all the rest.
+        # again: no caller can ever look at it, and a new one costs as much as all the rest.
         future: asyncio.Future[PubAck] = self._last.future  # type: ignore[assignment] # None is never unshared
         if getrefcount(future) == _UNSHARED and not (
             future._callbacks or future.done() or getweakrefcount(future)

@@ -13,7 +13,7 @@ therefore be lower than the amount still open, but does not stay higher, and ask
 of forgotten requests are ignored.
 
 Other clients may send messages to the inbox, so no more is accepted than the server may send: the limit, and
-what requests that were forgotten may still bring.
+the amount that forgotten requests may still bring.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ class Accounting:
         return self.requested + buffered <= self.threshold
 
     def ended(self, token: int, undelivered: int | None, *, refused: bool = False) -> bool:
-        """Count a request that ended, and what it left undelivered. False if it was forgotten before.
+        """Count a request that ended, and the amount it left undelivered. False if it was forgotten before.
 
-        A `refused` request brought nothing. Of others, the server may not report what they left undelivered.
+        A `refused` request brought nothing. For others, the server may not report the undelivered amount.
         """
         asked = self._open.pop(token, None)
         if asked is None:

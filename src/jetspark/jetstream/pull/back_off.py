@@ -50,7 +50,7 @@ class BackOff:
         self._ask_later(_LAST)
 
     def no_responders(self) -> None:
-        """Nobody answers. The first time that is most likely an election, except after a reconnect."""
+        """No server answers. The first time that is most likely an election, except after a reconnect."""
         self.unanswered += 1
         if self.unanswered > 1:
             self.look()
@@ -62,7 +62,7 @@ class BackOff:
             self._looking = self._loop.create_task(self._end_if_deleted(self._presence))
 
     def answered(self) -> None:
-        """A message or a heartbeat came. Only after no responders that is a reason to ask at once."""
+        """A message or a heartbeat arrived. Only after no responders is that a reason to ask at once."""
         if self.unanswered:
             self.end()
         self.wait = _FIRST
@@ -76,7 +76,7 @@ class BackOff:
             self._ask_now()
 
     def cancel(self) -> None:
-        """Ask no more, and look no more."""
+        """Stop asking, and stop looking for the consumer."""
         if self._timer is not None:
             self._timer.cancel()
         if self._looking is not None and self._looking is not asyncio.current_task():

@@ -1,4 +1,4 @@
-"""What one pull request may ask for: the limits of the consumer. Pure.
+"""The limits of a consumer on one pull request. Pure.
 
 They are read from its configuration as it was last seen. The server refuses a request that exceeds them; the
 refusal names the limit, so the next request is smaller (ADR-37 leaves it at a warning).
@@ -34,7 +34,7 @@ class Bounds:
             self.read(config)
 
     def read(self, config: ConsumerConfig) -> None:
-        """Take the limits of a configuration, and forget what refusals said before."""
+        """Take the limits of a configuration, and forget those that refusals named."""
         self.batch = _limit(config.max_batch)
         self.max_bytes = _limit(config.max_bytes)
         self.expires = _limit(config.max_expires)
@@ -49,7 +49,7 @@ class Bounds:
         return request.replace(**changes) if changes else request
 
     def learn(self, exceeded: Exceeded | None, request: PullRequest) -> None:
-        """The server refused a request. Without a number, half of what it asked for is tried next."""
+        """The server refused a request. Without a number, half of the amount is tried next."""
         asked = getattr(request, exceeded.field) if exceeded is not None else None
         if exceeded is None or asked is None:
             return
@@ -63,5 +63,5 @@ class Bounds:
 
 
 def _limit(value: T | None) -> T | None:
-    """A limit of the configuration; 0 and less are none."""
+    """A limit of the configuration; 0 or less means none."""
     return value if value is not None and value > 0 else None

@@ -305,7 +305,7 @@ class PullBuffer(PullReceiver):
             self._arrived.wake()
 
     def _fitting(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        """What the server may have sent. The rest is dropped: it comes from another client."""
+        """The frames that the server may have sent. Others are dropped: another client sent them."""
         if self._loop.time() - self._accounting.forgotten_at > 2 * self.options.expires + _LATE:
             self._accounting.overdue = 0
         fitting: list[MsgFrame] = []
@@ -319,11 +319,11 @@ class PullBuffer(PullReceiver):
         return fitting
 
     def disconnected(self) -> None:
-        """The requests are gone with the connection; silence means nothing until it is back."""
+        """The requests are lost with the connection; silence means nothing until it is back."""
         self._forget()
 
     def reconnected(self) -> None:
-        """Ask again. The consumer is looked up (ADR-37 does not) only if nobody answers."""
+        """Ask again. The consumer is looked up (ADR-37 does not) only if there is no answer."""
         self._last_seen = self._heartbeat.heard()
         self._back_off.end()
         self._back_off.unanswered = 1

@@ -1,4 +1,4 @@
-"""One fetch: send a request, gather the messages that come, return them as a batch.
+"""One fetch: send a request, gather the messages that arrive, return them as a batch.
 
 A fetch asks again for the missing messages when the connection is back, when its request got lost in an
 election, when it lost its pin, and when it waits longer than the consumer lets one request wait.
@@ -55,7 +55,7 @@ class Fetch(BatchReceiver):
         """Send the request and return the messages, at the latest half a second after it expired.
 
         `timeout` is for requests without `expires`. Raises an `Error` when the request failed and no message
-        had come; otherwise the error is on the batch.
+        had arrived; otherwise the error is on the batch.
         """
         seconds = self._request.expires or timeout or 0.0
         self._expiry = self._loop.time() + seconds
@@ -79,7 +79,7 @@ class Fetch(BatchReceiver):
         return False
 
     def _ask_again(self) -> None:
-        """Ask for the missing messages, for as long as is left; later, when there is no connection now."""
+        """Ask for the missing messages, for the time that is left; without a connection, later."""
         self._last_seen = now = self._loop.time()
         if not self._session.attached:
             return
@@ -104,14 +104,14 @@ class Fetch(BatchReceiver):
         self.target.send(self._sent, self.subject_filter)
 
     def _on_status(self, status: Status, received: int) -> None:
-        if self._state is RequestState.OPEN and self._goes_on(status):
+        if self._state is RequestState.OPEN and self._continues(status):
             self._ask_again()
             return
         self._bounds.learn(status.exceeded, self._sent)
         super()._on_status(status, received)
 
-    def _goes_on(self, status: Status) -> bool:
-        """Whether the fetch goes on with another request after this status."""
+    def _continues(self, status: Status) -> bool:
+        """Whether the fetch continues with another request after this status."""
         sent = self._sent
         if status.on_fetch is OnFetch.UNPIN and self.pin is not None and sent.id is not None:
             self.pin.lost(sent.id)
@@ -121,7 +121,7 @@ class Fetch(BatchReceiver):
     # --- for the session
 
     def disconnected(self) -> None:
-        """The request is gone with the connection; the messages that came stay."""
+        """The request is lost with the connection; the messages that arrived stay."""
         self._changed.wake()
 
     def reconnected(self) -> None:

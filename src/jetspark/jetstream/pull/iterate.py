@@ -36,7 +36,7 @@ class Messages(LazyReader):
         self._buffer = buffer
 
     async def next(self, timeout: float | None = None) -> JetStreamMsg | None:
-        """The next message; None when none came within `timeout` seconds, or after `stop` or `drain`.
+        """The next message; None if none arrives within `timeout` seconds, or after `stop` or `drain`.
 
         Raises the error that ended it, such as `ConsumerDeleted`.
         """
@@ -47,7 +47,7 @@ class Messages(LazyReader):
         return message
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """What has arrived, many messages at a time, while the next ones are on their way.
+        """The messages that have arrived, many at a time, while the next ones are on their way.
 
         The fastest way to read a consumer. A batch has at most half of `max_messages`, and is never empty.
         """
@@ -76,7 +76,10 @@ class Messages(LazyReader):
         return self._buffer.stop()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more, and end after what is buffered or on its way. With asyncio, awaiting is optional."""
+        """Pull no more, and end after the messages that are buffered or on their way.
+
+        With asyncio, awaiting it is optional.
+        """
         self._started = True
         return self._buffer.drain()
 
@@ -116,7 +119,10 @@ class Consuming:
         return self._finished()
 
     def drain(self) -> Awaitable[None]:
-        """Pull no more, handle what is buffered or on its way, end. With asyncio, awaiting is optional."""
+        """Pull no more, handle the messages that are buffered or on their way, and end.
+
+        With asyncio, awaiting it is optional.
+        """
         self._buffer.drain()
         return self._finished()
 

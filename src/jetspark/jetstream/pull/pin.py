@@ -1,6 +1,6 @@
 """The pin of a client in a priority group with the policy `pinned_client` (ADR-42).
 
-The server sends its messages to one client of the group, the pinned one, and tells it an id in the header of
+The server sends its messages to one client of the group, the pinned one, and gives it an id in a header of
 each message. Requests of that client carry the id; when another client is pinned, the server refuses them
 with 423. That is not an error: the id is forgotten, and the client waits in line with the others.
 """

@@ -55,7 +55,7 @@ def request_token(status: MsgFrame) -> int:
 def sort_frames(
     frames: list[MsgFrame], names: bytes, foreign: Foreign
 ) -> tuple[list[MsgFrame], list[tuple[MsgFrame, Status]]]:
-    """The messages of the consumer with these `names`, and the statuses. What is neither is dropped."""
+    """The messages of the consumer with these `names`, and the statuses. Other frames are dropped."""
     messages: list[MsgFrame] = []
     statuses: list[tuple[MsgFrame, Status]] = []
     for frame in frames:
@@ -84,8 +84,8 @@ class PullReceiver(Receiver):
         """Unsubscribe, and return when nothing is on its way any more.
 
         The server counts messages as delivered before it looks for subscribers, and drops those that are in
-        flight to an inbox that is gone. So the inbox stays while messages arrive: until the request is
-        served, or the server has answered and none came for a moment.
+        flight to an inbox that no longer exists. So the inbox stays while messages arrive: until the request
+        is served, or the server has answered and none arrived for a moment.
         """
         silent = await self._silent()
         self._session.unsubscribe(self)
@@ -95,10 +95,10 @@ class PullReceiver(Receiver):
         self._session.forget(self)
 
     async def _silent(self) -> bool:
-        """Wait until no more messages come. False if the server does not answer.
+        """Wait until no more messages arrive. False if the server does not answer.
 
-        A busy server may pause in the middle of a batch. So after a silent moment it is asked for a sign of
-        life, and has to be silent for another moment then, unless nothing came for long.
+        A busy server may pause in the middle of a batch. So after a silent moment it is sent a PING, and has
+        to be silent for another moment after its PONG, unless nothing arrived for long.
         """
         answered = math.nan
         while self._session.attached and self._expecting():
@@ -161,11 +161,11 @@ class Leftover:
 class RequestState(enum.Enum):
     """Where a request for one batch stands."""
 
-    #: Messages may come, and the caller waits for them.
+    #: Messages may arrive, and the caller waits for them.
     OPEN = enum.auto()
-    #: All messages came, or the server or the connection ended the request.
+    #: All messages arrived, or the server or the connection ended the request.
     ENDED = enum.auto()
-    #: The caller left; messages may still come.
+    #: The caller left; messages may still arrive.
     LEFT = enum.auto()
     #: The caller left, and the request has ended.
     CLOSED = enum.auto()
@@ -176,17 +176,17 @@ _LEFT: Final = {RequestState.OPEN: RequestState.LEFT, RequestState.ENDED: Reques
 
 
 class BatchReceiver(PullReceiver):
-    """Gathers the messages of one batch in an inbox of its own.
+    """Gathers the messages of one batch in its own inbox.
 
     Messages arrive under the subject of the stream and do not say which request they answer. A receiver
     that leaves before its request ends (cancelled, or past its deadline) listens until the server has seen
-    that; messages that come meanwhile are left over for the next fetch of the same consumer.
+    that; messages that arrive meanwhile are left over for the next fetch of the same consumer.
     """
 
     def __init__(self, target: PullTarget, wanted: int, leftover: Leftover | None) -> None:
         super().__init__(target, target.connection.new_inbox().encode())
         self._wanted = wanted
-        # None when there is no next fetch: messages that come too late go back to the server.
+        # None when there is no next fetch: messages that arrive too late go back to the server.
         self._leftover = leftover
         self._foreign = Foreign(target.connection.report)
         self._state = RequestState.OPEN
@@ -194,12 +194,12 @@ class BatchReceiver(PullReceiver):
         self._deadline = math.inf
         # Seconds of silence after which the request is lost.
         self._silence = math.inf
-        # How many messages and bytes may come: a request that was repeated may be answered all the same.
+        # How many messages and bytes may arrive: a request that was repeated may still be answered.
         self._room = 0
         self._room_bytes = math.inf
         # Requests that may still be answered: more than one when a lost one was repeated.
         self._open = 0
-        #: The messages that came.
+        #: The messages that arrived.
         self.frames: list[MsgFrame] = []
         #: The error that ended it, if any.
         self.error: Error | None = None
@@ -209,7 +209,7 @@ class BatchReceiver(PullReceiver):
     async def _receive(self) -> None:
         """Subscribe, send the request, and gather its messages until it ends or the deadline passes.
 
-        After a cancellation, the messages that came are left over for the next fetch.
+        After a cancellation, the messages that arrived are left over for the next fetch.
         """
         self._session.add(self)
         self._ask_again()
@@ -242,11 +242,11 @@ class BatchReceiver(PullReceiver):
                 return
 
     async def _on_silence(self) -> bool:
-        """The server did not send what it promised: ask again. False to wait no longer."""
+        """No message or heartbeat arrived in time: ask again. False to stop waiting."""
         seen = self._last_seen
         presence = self.target.presence
         refusal = None if presence is None else await presence.refusal(self._deadline - self._loop.time())
-        # Otherwise it was only late: what it had sent came before the answer to this question.
+        # Otherwise it was only late: its messages arrived before the answer to this question.
         if self._state is RequestState.OPEN and self._last_seen == seen:
             if refusal is None:
                 self._ask_again()
@@ -255,7 +255,7 @@ class BatchReceiver(PullReceiver):
         return True
 
     def _ask_again(self) -> None:
-        """Send the request again, for what is missing."""
+        """Send the request again, for the missing messages."""
         raise NotImplementedError
 
     def _heartbeat(self, expires: float) -> float | None:
@@ -265,7 +265,7 @@ class BatchReceiver(PullReceiver):
         return default_heartbeat(expires) if expires > 30 else None
 
     def _expect(self, request: PullRequest) -> None:
-        """A request is sent: so much may come, and silence means that it is lost."""
+        """Count a request that is sent: how much may arrive, and when silence means that it is lost."""
         self._last_seen = self._loop.time()
         self._open += 1
         self._room += request.batch or 1
@@ -311,7 +311,7 @@ class BatchReceiver(PullReceiver):
             self._on_status(status, len(self.frames))
 
     def _fitting(self, frames: list[MsgFrame]) -> list[MsgFrame]:
-        """What was asked for. The server does not send more."""
+        """The messages that were asked for. The server does not send more."""
         fitting = frames[: self._room]
         while fitting and total_size(fitting) > self._room_bytes:
             fitting.pop()

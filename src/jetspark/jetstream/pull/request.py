@@ -48,7 +48,7 @@ class PullTarget(NamedTuple):
 
     @property
     def loses_requests(self) -> bool:
-        """Whether a request may get lost without a word: in the election of a leader, if there are any."""
+        """Whether a request may get lost silently, as in the election of a leader."""
         own = self.subject.startswith(("$JS.API.", "$JS.ACK."))
         return not own or bool(self.connection.server_info.cluster)
 
@@ -91,7 +91,7 @@ def fetch_request(
     min_pending: int | None = None,
     min_ack_pending: int | None = None,
 ) -> PullRequest:
-    """A request that waits for messages. `timeout` is another word for `expires`, which it replaces.
+    """A request that waits for messages. `timeout` is an alias of `expires` and replaces it.
 
     Raises `UsageError` for invalid options.
     """

@@ -54,7 +54,7 @@ class Gaps:
     def heartbeat(self, last_consumer: int, last_stream: int) -> Gap | None:
         """The gap that a heartbeat reveals: the server sent it after all deliveries up to `last_consumer`.
 
-        Each gap is found once. A heartbeat that names less than what arrived was overtaken on its way.
+        Each gap is found once. A heartbeat with a lower number was overtaken by later messages.
         """
         following = last_consumer + 1
         if self.expected is None:

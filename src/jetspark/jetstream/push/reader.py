@@ -43,7 +43,7 @@ _PULL_ONLY: Final = (OnConsume.CONTINUE, OnConsume.PULL, OnConsume.TOO_LARGE)
 
 
 class PushReader(Subscription):
-    """Queues what a push consumer delivers. The life of the consumer is in `subscription.py`."""
+    """Queues the messages of a push consumer. The life of the consumer is in `subscription.py`."""
 
     def __init__(
         self,
@@ -264,7 +264,7 @@ class PushReader(Subscription):
                 asked = check_subject(status.stalled, "Nats-Consumer-Stalled")
             except UsageError as error:
                 self.notify(error)
-        # Whoever knows the deliver subject can ask for an answer to any subject.
+        # Any client that knows the deliver subject can ask for an answer to any subject.
         if asked.startswith(_FLOW_CONTROL):
             self._flow.asked(asked, self._received - self._dropped)
             self._arrived.wake()
@@ -289,7 +289,7 @@ class PushReader(Subscription):
         )
 
     def _finish(self, error: Error) -> None:
-        """End: readers get what is queued, then the error."""
+        """End: readers get the queued messages, then the error."""
         self._leave()
         if self._task is not None:
             self.notify(error)

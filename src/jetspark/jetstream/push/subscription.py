@@ -36,7 +36,7 @@ _LOOK_AGAIN: Final = 1.0
 
 
 class PushSubscription(PushReader):
-    """What `js.subscribe` returns. Read it with `next()` or `async for`, unless it has a callback."""
+    """Made by `js.subscribe`. Read it with `next()` or `async for`, unless it has a callback."""
 
     _silence_hint = "The consumer has no leader or was deleted, or the network loses messages"
 
@@ -139,7 +139,7 @@ class PushSubscription(PushReader):
             await self._ownership.delete()
 
     async def drain(self) -> None:
-        """Stop without loss: hand out what is in flight, then delete the consumer as `unsubscribe` does.
+        """Stop without loss: hand out messages in flight, then delete the consumer as `unsubscribe` does.
 
         Returns when everything has arrived and a callback has handled it. Without a callback the consumer is
         deleted after the last message is read. Errors of deleting go to the error callback.
@@ -194,7 +194,7 @@ class PushSubscription(PushReader):
         if self._closed:
             return
         heartbeat = self._config.idle_heartbeat
-        # A queue has no heartbeats: when it is quiet, only a look tells whether its consumer still exists.
+        # A queue has no heartbeats: when it is quiet, only a lookup shows whether its consumer still exists.
         self._heartbeat = HeartbeatMonitor(
             self._options.alarm_after or (_MISSED * heartbeat if heartbeat else _LOOK_AFTER),
             _MISSED,

@@ -1,4 +1,4 @@
-"""Reading what a stream stores, without acknowledgements, in reading order:
+"""Reading stored messages, without acknowledgements, in reading order:
 
 - `direct`: one message, or batches of them, by direct get.
 - `lookup`: where something is in a stream, as its leader knows it.

@@ -90,9 +90,9 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Ba
 async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerator[list[MsgFrame], None]:
     """Messages as they arrive: one list per read, in order and without gaps; see `stored.from_frame`.
 
-    `batch` and `max_bytes` limit the whole, not a single request to the server; without them reading goes on
-    to the end of the stream. Raises `StreamNotFound`, `StatusError`, `UsageError` when the stream does not
-    allow direct gets, and `Timeout` when nothing arrives for the timeout of the API.
+    `batch` and `max_bytes` limit the whole, not a single request to the server; without them reading
+    continues to the end of the stream. Raises `StreamNotFound`, `StatusError`, `UsageError` when the stream
+    does not allow direct gets, and `Timeout` when nothing arrives for the timeout of the API.
     """
     subject = api.subject(endpoints.DIRECT_GET, stream=stream)
     reader = _Reader(request)
@@ -102,7 +102,7 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
             inbox.ask(subject, reader.next_request().to_json())
             while reader.answering:
                 try:
-                    # The server that answered may be gone: ask another one while there is time.
+                    # The server that answered may be down: ask another one while there is time.
                     frames = await inbox.take(min(api.timeout / 2, backoff.left))
                 except (ConnectionLost, Timeout) as error:
                     if backoff.left <= 0:

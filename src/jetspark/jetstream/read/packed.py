@@ -79,7 +79,7 @@ class _Reader:
         self._waiting = deque(ranges)
         self._read = read
         self._running: deque[_Reading] = deque()
-        # Average bytes of a message in the range where they are largest; the first range, read alone, tells.
+        # Average bytes of a message in the range where they are largest; set by the first range.
         self._weight: float | None = None
 
     async def parts(self) -> AsyncGenerator[Part, None]:

@@ -1,7 +1,7 @@
 """Reading the sequences [first, next) of a stream: every message once and in order.
 
 This is the work of a Spark task. A range that is read twice gives the same messages, as long as the stream
-holds them. A range is complete when a message at or behind its end arrived, or when the leader of the stream
+holds them. A range is complete when a message at or after its end arrived, or when the leader of the stream
 reports that no further message matches. The ordered consumer that reads it survives lost connections, new
 leaders and deleted consumers.
 
@@ -60,7 +60,7 @@ __all__ = [
 #: Messages as a consumer delivered them, with metadata in the reply subject; or, without a reply, as direct
 #: gets answered, with metadata in the headers (`stored.parse_direct_get`).
 Chunk: TypeAlias = list[MsgFrame]
-#: Called with each loss. It raises the error, or returns so that reading goes on behind the loss.
+#: Called with each loss. It raises the error, or returns so that reading continues after the loss.
 OnLoss: TypeAlias = Callable[[DataLoss], None]
 
 #: The size of a chunk: enough to be worth a check of the stream.
@@ -293,7 +293,7 @@ class _RangeReader:
             await buffer.stop()
 
     def _room(self, messages: int, weight: float) -> int:
-        """Bytes to request for so many messages: more would deliver messages behind the range."""
+        """Bytes to request for so many messages: more would deliver messages after the range."""
         return min(max(math.ceil(messages * weight * 1.1), _MIN_BYTES), self._max_bytes)
 
     async def _direct(self) -> AsyncGenerator[list[MsgFrame], None]:
@@ -330,7 +330,7 @@ class _RangeReader:
 
     def _stuck(self, last: int) -> Timeout:
         return Timeout(
-            f"stream {self._wanted.stream} has messages behind {last}, none came for {self._outage:g} s",
+            f"stream {self._wanted.stream} has messages after {last}, none arrived for {self._outage:g} s",
             hint="Check the cluster: a server that was asked may lag behind the leader",
         )
 
@@ -410,7 +410,7 @@ def _first_missing(chunk: Chunk, position: int) -> int:
 
 
 def _matcher(subjects: Sequence[str]) -> Callable[[bytes], object]:
-    """A function that tells whether a subject matches one of several patterns."""
+    """A function that returns whether a subject matches one of several patterns."""
     patterns = [rb"\.".join(map(_token, subject.split("."))) for subject in subjects]
     return re.compile(b"|".join(patterns), re.DOTALL).fullmatch
 

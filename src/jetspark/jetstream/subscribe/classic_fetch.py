@@ -1,4 +1,4 @@
-"""Classic fetch: messages that are available now, then those that come until the deadline.
+"""Classic fetch: messages that are available now, then those that arrive until the deadline.
 
 `ClassicFetch` gets a batch. Its first request has `no_wait`; the second one waits for the missing messages,
 and expires before the client stops listening. The server ends the subscription when everything was sent
@@ -28,7 +28,7 @@ __all__ = ["ClassicFetch", "FetchOne", "lingering_time"]
 #: Seconds by which a waiting request ends before the client stops listening.
 _MARGIN: Final = 0.1
 _ONE: Final = no_wait_request(1)
-#: What a status does that only says that nothing more is available now.
+#: The effects of statuses that only say that nothing more is available now.
 _OVER: Final = (OnFetch.END, OnFetch.EXPIRED)
 
 
@@ -50,7 +50,7 @@ class ClassicFetch(BatchReceiver):
         self._limited = False
 
     async def run(self, deadline: float) -> list[MsgFrame]:
-        """Return the messages that came until `deadline`, in the loop's time. See `error` for the error."""
+        """Return the messages that arrive until `deadline`, in the loop's time; `error` holds the error."""
         now = self._loop.time()
         self._expiry = now + lingering_time(deadline - now)
         self._deadline = deadline
@@ -107,7 +107,7 @@ class ClassicFetch(BatchReceiver):
         return missing if self._limited and missing > 0 else None
 
     def reconnected(self) -> None:
-        """The request is gone with the connection: ask again for the missing messages."""
+        """The request is lost with the connection: ask again for the missing messages."""
         self._received = 0
         if self._state is RequestState.OPEN:
             self._limited = False
@@ -128,8 +128,8 @@ class ClassicFetch(BatchReceiver):
 class FetchOne(Receiver):
     """Fetches single messages that are available now, for one pull subscription.
 
-    Messages arrive under the subject of their stream, so one request is in flight at a time; statuses tell by
-    their subject which request they answer. Messages that come too late are left over for the next fetch.
+    Messages arrive under the subject of their stream, so one request is in flight at a time; the subject of a
+    status says which request it answers. Messages that arrive too late are left over for the next fetch.
     """
 
     def __init__(self, target: PullTarget, leftover: Leftover) -> None:
@@ -152,7 +152,7 @@ class FetchOne(Receiver):
         self._session.add(self)
 
     async def ask(self, deadline: float) -> MsgFrame | None:
-        """A message that is available now; None when there is none, or no connection.
+        """A message that is available now; None without one, or without a connection.
 
         Raises the error of the server, and `TimeoutError` at `deadline`, in the loop's time.
         """
@@ -207,7 +207,7 @@ class FetchOne(Receiver):
                     self._answered(None, status.fetch_error(0))
 
     def disconnected(self) -> None:
-        """The request is gone with the connection."""
+        """The request is lost with the connection."""
         self._changed.wake()
 
     def closed(self, error: Error | None) -> None:

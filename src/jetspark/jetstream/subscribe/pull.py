@@ -1,7 +1,7 @@
-"""A pull subscription of the classic API: `fetch`, which raises `Timeout` when no message came.
+"""A pull subscription of the classic API: `fetch`, which raises `Timeout` when no message arrives.
 
-It counts the fetches that wait, ends them, and returns messages that no fetch handed out to the server. How
-one fetch works is in `classic_fetch.py`.
+It counts the fetches that wait, ends them, and gives messages that no fetch handed out back to the server.
+How one fetch works is in `classic_fetch.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PullSubscription:
         self._name = name
         policy = AckPolicy.EXPLICIT if info is None else info.config.ack_policy
         self._presence = Presence(api, stream, name)
-        # A consumer that was only named may not be there yet.
+        # A consumer that was only named may not exist yet.
         self._existed = info is not None
         self._target = PullTarget.of(api, stream, name, policy, self._presence)
         self._ownership: Ownership | None = None
@@ -81,13 +81,13 @@ class PullSubscription:
         return f"<PullSubscription {self._stream} > {self._name}>"
 
     async def fetch(self, batch: int = 1, timeout: float = 5.0, *, expires: float | None = None) -> Batch:
-        """Up to `batch` messages: those that are available, else those that come within `timeout` seconds.
+        """Up to `batch` messages: those that are available, else those that arrive within `timeout` seconds.
 
-        Returns as soon as it has all of them, at the latest after `timeout` with those that came; an error
+        Returns as soon as it has all of them, at the latest after `timeout` with those that arrived; an error
         that ended it early is `batch.error`. Without any message it raises `Timeout`, or the error of the
         server, such as `ExceededLimit`, `BadRequest`, `ConsumerDeleted`, `LeadershipChanged`,
         `NoResponders`. It waits for a broken connection to come back. The next fetch returns the messages
-        that a cancelled one had received. `expires` is another word for `timeout`.
+        that a cancelled one had received. `expires` is an alias of `timeout`.
         """
         word, timeout = ("timeout", timeout) if expires is None else ("expires", expires)
         _check(batch, word, timeout)

@@ -27,7 +27,7 @@ __all__ = ["Asked", "ask", "ask_ordered", "check_found", "differences", "only_st
 #: Seconds between the heartbeats that flow control needs, unless given.
 DEFAULT_HEARTBEAT: Final = 5.0
 
-#: ADR-17: nothing is acknowledged, so nothing may be delivered again for want of it.
+#: ADR-17: nothing is acknowledged, so a missing acknowledgement must not cause a redelivery.
 _ORDERED_ACK_WAIT: Final = 22 * 3600.0
 #: The values that a given field may have in an ordered subscription (ADR-17).
 _ORDERED: Final[dict[str, tuple[object, ...]]] = {
@@ -45,7 +45,7 @@ _ORDERED: Final[dict[str, tuple[object, ...]]] = {
 }
 
 _DEFAULTS: Final = ConsumerConfig()
-#: Fields that have rules of their own and are not compared.
+#: Fields that have their own rules and are not compared.
 _NOT_COMPARED: Final = frozenset({"name", "deliver_group", "filter_subject", "filter_subjects", "extra"})
 _SECONDS: Final = frozenset(
     {"ack_wait", "idle_heartbeat", "inactive_threshold", "max_expires", "priority_timeout"}
@@ -132,8 +132,8 @@ def ask(
 def ask_ordered(asked: Asked) -> ConsumerConfig:
     """The configuration of an ordered subscription's consumers. Raises `UsageError` for invalid arguments.
 
-    What such a consumer cannot have is refused by name. ADR-17 has two exceptions: `ack_wait` is set to its
-    value without an error, and so is a missing `idle_heartbeat`.
+    Settings that such a consumer cannot have are refused by name. ADR-17 has two exceptions: `ack_wait` is
+    set to its value without an error, and so is a missing `idle_heartbeat`.
     """
     config = asked.config
     for argument, value in (("queue", asked.queue), ("durable or consumer", asked.name)):
@@ -233,8 +233,8 @@ def differences(
 ) -> dict[str, tuple[object, object]]:
     """The fields that differ from the wanted configuration, with both values.
 
-    Compared is what was `given`, also where it equals the default. None leaves a field to the server, and
-    what the server adds (defaults, its own metadata) is not compared.
+    The `given` fields are compared, also where they equal the default. None leaves a field to the server,
+    and values that the server adds (defaults, its own metadata) are not compared.
     """
     changed: dict[str, tuple[object, object]] = {}
     for field in asked.__struct_fields__:

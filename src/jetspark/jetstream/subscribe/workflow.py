@@ -51,7 +51,7 @@ async def subscribe_ordered(
     """Subscribe to a stream in order, through one consumer after another."""
     config = ask_ordered(asked)
     if options.keep_consumer:
-        raise UsageError("keep_consumer excludes ordered=True", hint="No one could use its consumer")
+        raise UsageError("keep_consumer excludes ordered=True", hint="No client could use its consumer")
     stream = asked.stream or await _find_stream(api, asked.subject)
     subscription = api.connection.class_of(OrderedSubscription)(
         api, stream, config, callback=callback, options=options
@@ -70,7 +70,7 @@ async def pull_subscribe(api: API, asked: Asked, *, keep: bool) -> PullSubscript
     info: ConsumerInfo | None = None
     created = False
     if asked.bound:
-        # An account that may only pull cannot look it up, and can pull all the same.
+        # An account that may only pull cannot look it up, and can still pull.
         with suppress(Error):
             info = await consumers.info(api, stream, asked.name)
     else:
@@ -112,7 +112,7 @@ async def _create(api: API, stream: str, asked: Asked, config: ConsumerConfig) -
         return info, False
     except asyncio.CancelledError:
         if config.durable_name:
-            creating.cancel()  # If it was created all the same, the next subscription uses it.
+            creating.cancel()  # If it was created nevertheless, the next subscription uses it.
         else:
             _undoing.add(task := asyncio.create_task(_undo(api, stream, creating)))
             task.add_done_callback(_undoing.discard)
