@@ -6,8 +6,8 @@ jetspark.metrics.register(nc)           # the program serves the default registr
 jetspark.metrics.serve(9464)
 ```
 
-No message is counted for metrics: the collector reads, at each scrape, what connections count by chunks.
-Names are those of `METRICS` alone; `docs/metrics.md` has the same table for people. prometheus-client is
+No message is counted for metrics: the collector reads, at each scrape, the counts that connections keep.
+Names are those of `METRICS` alone; `docs/metrics.md` has the same table for readers. prometheus-client is
 loaded when it is used.
 """
 
@@ -140,7 +140,7 @@ class MetricSample(NamedTuple):
 
 
 class SampleSource(Protocol):
-    """What has metrics besides connections, as `jetspark.spark.ProgressListener`. Any thread may call it."""
+    """A source of metrics, such as `jetspark.spark.ProgressListener`. Any thread may call it."""
 
     def samples(self) -> Iterable[MetricSample]:
         """The current values."""
@@ -155,7 +155,7 @@ class MetricsCollector:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: By what was registered.
+        #: By the registered object.
         self._sources: weakref.WeakKeyDictionary[object, _Samples] = weakref.WeakKeyDictionary()
 
     def add(self, source: object, samples: _Samples) -> None:
@@ -226,8 +226,8 @@ def register(
     """Let a registry, by default that of prometheus-client, collect the metrics of a connection.
 
     `name` is the label `connection`, by default the name of the connection; equal ones get a number. The
-    metrics are there until the connection is garbage, or until `unregister`. Raises `MissingExtra` without
-    prometheus-client.
+    metrics exist until the connection is garbage-collected, or until `unregister`. Raises `MissingExtra`
+    without prometheus-client.
     """
     collector = _collector(registry)
     if not isinstance(source, Connection | BlockingConnection):
@@ -245,7 +245,7 @@ def register(
 def unregister(
     source: Connection | BlockingConnection | SampleSource, *, registry: CollectorRegistry | None = None
 ) -> None:
-    """Collect nothing from it any more."""
+    """Stop collecting from it."""
     _collector(registry).remove(source)
 
 
@@ -272,7 +272,7 @@ def serve(
 
 
 def job_samples(report: JobReport, *, up: bool | None = None) -> Iterator[MetricSample]:
-    """The samples of a job. `up`: whether it is heard of; by default what it says itself."""
+    """The samples of a job. `up`: whether it reports; by default according to its own state."""
     labels = (report.name, report.host)
     running = report.state in ("starting", "running")
     yield MetricSample("jetspark_job_up", labels, running if up is None else running and up)
@@ -366,5 +366,5 @@ def _prometheus() -> Any:
 
 
 def _printable(label: str) -> str:
-    """A label may be what another client has published: as UTF-8, and not too long."""
+    """A label that another client may have published: as UTF-8, and not too long."""
     return label.encode("utf-8", "replace").decode()[:200]

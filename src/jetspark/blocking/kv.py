@@ -29,7 +29,7 @@ class BlockingChanges(Twin[aio_watch.Changes[T]]):
         super().__init__(bridge, inner)
         self._supply = Supply(bridge.portal, self._take)
         self._until_caught_up = False
-        # Whether what the supply has was taken after the watch had caught up.
+        # Whether the entries in the supply were taken after the watch had caught up.
         self._behind = False
 
     @property

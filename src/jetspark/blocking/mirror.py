@@ -57,7 +57,7 @@ def calls(
 
 def calls(method: Callable[..., Any], result: Callable[[Bridge, Any], Any] | None = None) -> Any:
     """Run a coroutine method in the loop and wait for it; `result` makes its result a blocking object."""
-    name = method.__name__  # Found in the object: instrumentation gives it a class of its own.
+    name = method.__name__  # Looked up in the object: instrumentation gives it another class.
     if result is None:
 
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +74,7 @@ def calls(method: Callable[..., Any], result: Callable[[Bridge, Any], Any] | Non
 def makes(
     method: Callable[Concatenate[A, P], R], result: Callable[[Bridge, R], T], *, in_loop: bool = False
 ) -> Callable[Concatenate[Any, P], T]:
-    """Call a plain method, if needed in the loop, and make a blocking object of what it returns."""
+    """Call a plain method, if needed in the loop, and make a blocking object of its result."""
 
     def make(self: Any, /, *args: Any, **kwargs: Any) -> T:
         call = functools.partial(method, self._inner, *args, **kwargs)

@@ -48,12 +48,12 @@ class _Submitted(msgspec.Struct, gc=False):
     subject: str
     msg_id: str | None
     frame: bytes
-    #: None if nobody has it.
+    #: None if no caller has it.
     future: _Acknowledgement | None
 
 
 def _references() -> int:
-    """The references to a future, as `publish` counts them, that only its message has."""
+    """The reference count, as `publish` sees it, of a future that only its message refers to."""
     message = _Submitted("", None, b"", object())  # type: ignore[arg-type]
     future = message.future
     return getrefcount(future)
@@ -146,7 +146,7 @@ class Publisher(Twin[aio.Publisher]):
     __exit__ = calls(aio.Publisher.__aexit__)
 
     def _future(self) -> _Acknowledgement:
-        """A future for the next message: that of the last one, if nobody can ever look at it there.
+        """A future for the next message: that of the last one, if no caller can ever look at it there.
 
         The loop must not have taken the last message: it could settle the future now. See also the twin.
         """

@@ -2,7 +2,7 @@
 
     nc = jetspark.otel.instrument(await jetspark.connect(url))
 
-`instrument` gives the connection, and what is made of it afterwards, subclasses that make spans. Connections
+`instrument` gives the connection, and objects made of it afterwards, subclasses that make spans. Connections
 that are not instrumented have the plain classes, so tracing costs them nothing.
 
 The map, in reading order; each file may import those above it:

@@ -1,7 +1,7 @@
 """The trace context of a message: written into its headers, and read out of them.
 
 The propagator that the program configured does both; by default it is that of W3C, with the headers
-`traceparent`, `tracestate` and `baggage`. Anyone may send headers: what is not a context is ignored.
+`traceparent`, `tracestate` and `baggage`. Any client may send headers: an invalid context is ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_LINKS: Final = 128
 
 
 class _Getter(Getter[Headers]):
-    """Reads headers, but none with values that no propagator writes: they could break what copies them."""
+    """Reads headers, except values that no propagator writes: they could break code that copies them."""
 
     def get(self, carrier: Headers, key: str) -> list[str] | None:
         values = carrier.get_all(key)

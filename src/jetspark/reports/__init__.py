@@ -2,7 +2,7 @@
 
 control      the stream, and how long it keeps reports
 publisher    publishes the reports of one agent, job or query; imports `control`
-jobs         what a job has done, and its report; imports `control`
+jobs         the progress of a job, and its report; imports `control`
 
 The stream keeps the last message of each subject. A report is published every few seconds and when the state
 changes. Agents and the commands to them are in `logs/control/`.

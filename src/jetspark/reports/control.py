@@ -52,7 +52,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 def parse_report(data: bytes, kind: type[_Parsed]) -> _Parsed | None:
-    """What a message of the control stream says; None if it is invalid: any client may publish there."""
+    """The contents of a message of the control stream; None if invalid: any client may publish there."""
     try:
         return decode_json(data, kind, f"a {kind.__name__}")
     except RemoteProtocolError:

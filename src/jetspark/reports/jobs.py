@@ -1,4 +1,4 @@
-"""What a job of the log pipeline, or any streaming query, has done, and its report.
+"""The progress of a job of the log pipeline, or of any streaming query, and its report.
 
 Each publishes to `jetspark.control.job.<name>`.
 """
@@ -54,7 +54,7 @@ class JobReport(msgspec.Struct, kw_only=True, frozen=True):
     pid: int
     #: `starting`, `running`, `stopped` or `failed`.
     state: str
-    #: What it reads, and where it writes, for people.
+    #: Its source and its target, as free text.
     source: str = ""
     sink: str = ""
     #: Totals since it started.
@@ -64,7 +64,7 @@ class JobReport(msgspec.Struct, kw_only=True, frozen=True):
     rate: float = 0.0
     #: Messages that wait.
     lag: int = 0
-    #: The last error, with its way out. Empty if there was none.
+    #: The last error, with its hint. Empty if there was none.
     error: str = ""
     #: The last batches, oldest first.
     batches: list[JobBatch] = []
@@ -73,13 +73,13 @@ class JobReport(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def job_name(name: str, identity: str) -> str:
-    """A name that is one token of a subject; `identity` tells jobs of one name apart, across restarts."""
+    """A name that is one token of a subject; `identity` distinguishes jobs of one name, across restarts."""
     digest = hashlib.sha256(f"{name}\n{identity}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"{re.sub('[^A-Za-z0-9_-]', '_', name)[:40]}-{digest[:6]}"
 
 
 class JobStatus:
-    """What a job has done so far. All threads may use it."""
+    """The progress of a job. All threads may use it."""
 
     def __init__(self, name: str, *, source: str = "", sink: str = "") -> None:
         self._lock = threading.Lock()

@@ -29,7 +29,7 @@ exec "$@"
 
 
 class Guarded:
-    """A running program, in a session of its own: Ctrl-C in a terminal reaches only this process."""
+    """A running program, in its own session: Ctrl-C in a terminal reaches only this process."""
 
     def __init__(self, command: list[str], *, directory: str, log: str) -> None:
         """Start `command`; append its output to `log`. `directory` is removed when this process ends."""

@@ -66,7 +66,7 @@ def run(
         name: Name of the server; by default a random one.
         domain: Domain of JetStream; none by default.
         sync_interval: Seconds between two fsyncs of the store, or `always`; 2 minutes by default.
-        users: Users with passwords and permissions, as `User`; by default everybody may connect.
+        users: Users with passwords and permissions, as `User`; by default any client may connect.
         token: Token that clients need; none by default.
         nkeys: Public user nkeys (`U...`) that may connect; none by default.
         tls: Certificates, as `TLS`; by default connections are not encrypted.
@@ -189,7 +189,7 @@ class Server:
     def info(self, deadline: float) -> dict[str, object]:
         """Return the INFO that a new client gets; empty with `TLS.handshake_first`, which sends none.
 
-        `deadline` is a time of the monotonic clock. Raises ServerStartError when there is no answer.
+        `deadline` is a time of the monotonic clock. Raises ServerStartError without an answer.
         """
         silent = self._options.tls is not None and self._options.tls.handshake_first
         return read_info(self._port, silent=silent, deadline=deadline)
@@ -251,7 +251,7 @@ class Server:
             raise
         if is_open(info):
             logger.warning(
-                "%s listens on %s:%s and lets everybody in: give it users, or let it listen on %s only",
+                "%s listens on %s:%s without authentication: give it users, or let it listen on %s only",
                 self._name,
                 info["host"],
                 self._port,
@@ -289,7 +289,7 @@ class Server:
         self._running().signal(signal.SIGCONT)
 
     def lame_duck(self) -> None:
-        """Send SIGUSR2: it tells its clients to use other servers, closes them gradually and exits.
+        """Send SIGUSR2: it asks its clients to use other servers, closes them gradually and exits.
 
         It waits `lame_duck_grace_period` first (10 seconds), and spreads the closing over
         `lame_duck_duration` (2 minutes, 30 seconds at least); both can be set in `config`.

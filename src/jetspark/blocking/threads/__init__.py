@@ -4,7 +4,7 @@
     worker   a thread that calls listeners
     writer   queues frames of all threads for the loop, and wakes it once for many
     supply   hands messages from the loop to threads, many at a time
-    bridge   what one connection needs of these, and the end of its threads
+    bridge   the parts that one connection uses, and the end of its threads
 
 Nothing here knows streams, consumers or messages.
 """

@@ -164,7 +164,7 @@ class Portal:
     def run(self, work: Coroutine[Any, Any, T], unclaimed: Callable[[T], object] | None = None) -> T:
         """Run a coroutine in the loop and wait for its result; errors are raised here.
 
-        Ctrl-C cancels it; if it finished all the same, `unclaimed` gets the result. Raises `UsageError` in
+        Ctrl-C cancels it; if it finished nevertheless, `unclaimed` gets the result. Raises `UsageError` in
         the loop's own thread, which would wait for itself, and `ConnectionClosed` when the loop has ended.
         """
         if threading.current_thread() is self._thread:

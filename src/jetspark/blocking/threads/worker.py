@@ -23,7 +23,7 @@ def plain(argument: str, function: F) -> F:
     if inspect.iscoroutinefunction(function):
         raise UsageError(
             f"{argument} must be a plain function in the blocking API, not a coroutine function",
-            hint="It runs in a thread of its own, and may block",
+            hint="It runs in its own thread, and may block",
         )
     return function
 
