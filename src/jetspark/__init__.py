@@ -149,7 +149,7 @@ if not TYPE_CHECKING:  # A type checker that sees __getattr__ would accept any n
         """Load a public name, or a part of the package, when it is first used."""
         if name in _PARTS:
             if name != "server":
-                importlib.import_module("jetspark.client")  # with all that the layers below it hold
+                importlib.import_module("jetspark.client")  # with all layers below it
             return importlib.import_module(f"jetspark.{name}")
         if name == "__compiled__":
             return importlib.import_module("jetspark.wire").COMPILED

@@ -27,9 +27,9 @@ Error                              everything below; `hint` says what the user c
 ├── MissingExtra (ImportError)     an optional dependency is not installed
 └── JetStreamError                 everything below is about JetStream
     ├── APIError                   the server refused; carries `code`, `err_code`, `description`
-    │   ├── StreamNotFound         there is no such stream
-    │   │   └── BucketNotFound     there is no such bucket
-    │   ├── ConsumerNotFound       there is no such consumer, or it was not used for too long
+    │   ├── StreamNotFound         the stream does not exist
+    │   │   └── BucketNotFound     the bucket does not exist
+    │   ├── ConsumerNotFound       the consumer does not exist, or was not used for too long
     │   ├── MessageNotFound        no message with this sequence or subject
     │   ├── StreamNameInUse        a stream of this name has another configuration
     │   │   └── BucketExists       a bucket of this name has another configuration
@@ -61,7 +61,7 @@ Error                              everything below; `hint` says what the user c
     │   ├── ConsumerMismatch       the consumer is configured differently; carries `differences`
     │   └── ConsumerIsPull         a pull consumer: subscribing is not possible
     ├── KeyNotFound                the key has no value; carries the tombstone, if it had one
-    ├── ObjectNotFound             there is no such object in the store, or it was deleted
+    ├── ObjectNotFound             the object does not exist in the store, or was deleted
     ├── ObjectExists               an object of this name exists already
     ├── DigestMismatch             the data of an object does not match its digest
     ├── PublishError               messages of a publisher failed; carries `failed`, how many
@@ -272,7 +272,7 @@ class ServerStartError(Error):
 
 
 class ServerNotFound(Error):
-    """There is no nats-server executable to run."""
+    """The nats-server executable was not found."""
 
 
 class MissingExtra(Error, ModuleNotFoundError):
@@ -328,7 +328,7 @@ class KeyNotFound(JetStreamError):
 
 
 class ObjectNotFound(JetStreamError):
-    """There is no such object in the store; `deleted` if there was one."""
+    """The object does not exist in the store; `deleted` if it did before."""
 
     def __init__(
         self,
@@ -444,25 +444,25 @@ class APIError(JetStreamError):
 
 
 class StreamNotFound(APIError):
-    """There is no such stream."""
+    """The stream does not exist."""
 
     _message = "stream {stream} not found"
     _hint = "Create it with js.create_stream(...), or check `domain` and the account"
 
 
 class BucketNotFound(StreamNotFound):
-    """There is no such key-value bucket or object store."""
+    """The key-value bucket or object store does not exist."""
 
 
 class ConsumerNotFound(APIError):
-    """There is no such consumer. An ephemeral one is deleted after a while without use."""
+    """The consumer does not exist. An ephemeral one is deleted after a while without use."""
 
     _message = "consumer {consumer} of stream {stream} not found"
     _hint = "Create it with stream.create_consumer(...); one without durable_name is deleted when unused"
 
 
 class MessageNotFound(APIError):
-    """There is no message with this sequence or subject, or it is deleted."""
+    """No message has this sequence or subject, or it was deleted."""
 
 
 class StreamNameInUse(APIError):
@@ -537,7 +537,7 @@ class InsufficientResources(APIError):
 
 
 class JetStreamUnavailable(APIError):
-    """There is no leader at the moment, as during an election, or too many servers are down or slow."""
+    """JetStream has no leader at the moment, as during an election, or too many servers are down or slow."""
 
     transient = True
     _hint = "Try again: an election takes seconds"

@@ -114,7 +114,7 @@ def test_fetch_raises_what_ends_it(consumer: blocking.Consumer) -> None:
 def test_what_was_deleted_while_nobody_pulled_is_a_clear_end(
     consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "_PATIENCE", 0.1)
+    monkeypatch.setattr(presence, "_MISSING_FOR", 0.1)
     monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)
     consumer.delete()
     with pytest.raises(ConsumerDeleted):

@@ -338,7 +338,7 @@ async def test_one_that_was_deleted_while_nobody_looked_is_reported_until_it_is_
 async def test_one_that_was_not_used_for_too_long_is_a_clear_end(
     js: JetStream, proxy: TCPProxy, watch: Watch, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "_PATIENCE", 0.1)
+    monkeypatch.setattr(presence, "_MISSING_FOR", 0.1)
     monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)
     stream = await make_stream(js)  # It would stay while messages are not acknowledged.
 

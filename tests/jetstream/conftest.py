@@ -54,5 +54,5 @@ async def scripted() -> AsyncIterator[tuple[ScriptedStream, JetStream]]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A consumer that the server does not know is gone: not only after seconds."""
-    monkeypatch.setattr(presence, "_PATIENCE", 0.1)
+    monkeypatch.setattr(presence, "_MISSING_FOR", 0.1)
     monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)

@@ -66,7 +66,7 @@ def test_silence_is_reported_when_it_has_lasted_so_long_and_not_at_the_next_look
     monitored = Monitored(allowed, checks)
     clock = monitored.clock
     clock.run(clock.now + heard_after * allowed)
-    monitored.monitor.heard()
+    monitored.monitor.seen()
     last = clock.now
     clock.run(last + 3.5 * allowed)
     assert monitored.missed == pytest.approx([last + allowed, last + 2 * allowed, last + 3 * allowed])
@@ -78,7 +78,7 @@ def test_nothing_is_missed_while_nothing_is_expected() -> None:
     monitored.expected = False
     clock.run(clock.now + 1000)
     monitored.expected = True
-    monitored.monitor.heard()
+    monitored.monitor.seen()
     last = clock.now
     clock.run(last + 11)
     assert monitored.missed == pytest.approx([last + 10])
@@ -95,14 +95,14 @@ def test_the_time_in_which_the_program_blocked_the_loop_does_not_count() -> None
 
 
 @given(st.floats(0.1, 90), st.sampled_from([2, 3]), st.lists(st.floats(0, 0.999), max_size=20))
-def test_whenever_the_server_was_last_heard_the_report_comes_on_time(
+def test_whenever_the_server_was_last_seen_the_report_comes_on_time(
     allowed: float, checks: int, waits: list[float]
 ) -> None:
     monitored = Monitored(allowed, checks)
     clock = monitored.clock
     for wait in waits:
         clock.run(clock.now + wait * allowed)
-        monitored.monitor.heard()
+        monitored.monitor.seen()
     assert not monitored.missed
     last = clock.now
     clock.run(last + 1.5 * allowed)

@@ -3,8 +3,8 @@
     with jetspark.blocking.connect(url) as nc:
         js = nc.jetstream()
 
-Everything can be used from several threads at once. Handlers, callbacks and listeners run in threads of
-their own and may block. After a fork, connect again in the child.
+Everything can be used from several threads at once. Handlers, callbacks and listeners run in their
+own threads and may block. After a fork, connect again in the child.
 
 The map, in reading order; each file may import those above it (`context` also names `Connection` as a type):
 

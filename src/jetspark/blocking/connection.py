@@ -33,7 +33,7 @@ class Connection(Twin[aio.Connection]):
 
     `with` closes it at the end. `publish` waits while too much is queued; after `drain_timeout` seconds it
     raises `Timeout`, and the message stays queued. Listeners, callbacks and handlers are plain functions, run
-    in threads of their own and may block; `close` gives them two seconds to finish. In a forked child every
+    in their own threads and may block; `close` gives them two seconds to finish. In a forked child every
     call raises `ConnectionClosed`: connect again there.
     """
 

@@ -2,7 +2,7 @@
 
 A class that delegates is a `Twin`. `calls`, `iterates` and `makes` turn a method of the asynchronous twin
 into a blocking one with the same parameters, for mypy and editors too. `mirrors` copies docstrings. Methods
-that need threads of their own are written by hand, as are properties, which type checkers cannot derive.
+that need their own threads are written by hand, as are properties, which type checkers cannot derive.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A subscription, as blocking programs see it: read in any thread, or by a callback in a thread of its own.
+"""A subscription, as blocking programs see it: read in any thread, or by a callback in its own thread.
 
 Twin of `core/subscription.py`.
 """

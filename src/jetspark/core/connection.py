@@ -347,7 +347,7 @@ class Connection:
         return await self._inbox().ask(subject, publish, timeout, accepts)
 
     def _inbox(self) -> Requests:
-        """The inbox of requests; a new one if there is none, or it has ended."""
+        """The inbox of requests; a new one at first, and after the last one has ended."""
         if self._requests is None or self._requests.ended:
             self._requests = Requests(self, self.session.new_sid(), f"{self.new_inbox()}.".encode())
             self.session.add(self._requests)
@@ -469,7 +469,7 @@ class Connection:
             if self.session.attached:
                 await self.session.flush(timeout)
         except Error:
-            pass  # What could not be written is lost with the connection.
+            pass  # Unwritten messages are lost with the connection.
         finally:
             await self._link.close(None, grace)
             for subscription in callbacks:

@@ -67,7 +67,7 @@ class Link:
         self._reconnecting: asyncio.Task[None] | None = None
         self._moving: asyncio.Task[None] | None = None
         # Set to reconnect without a wait.
-        self._hurry = asyncio.Event()
+        self._reconnect_now = asyncio.Event()
         # The last -ERR, and when: the reason if the server closes the connection now.
         self._last_err: tuple[errors.Error | None, float] = None, 0.0
         self.pool = ServerPool(
@@ -173,7 +173,7 @@ class Link:
         """
         deadline = self._loop.time() + timeout
         transport = self.session.transport
-        self._hurry.set()
+        self._reconnect_now.set()
         if transport is not None and not transport.closed.done():
             # Half of the time at most: the server may be the one that does not answer.
             await self._leave("the user asked to reconnect", timeout / 2)
@@ -200,7 +200,7 @@ class Link:
         self, server: PoolServer, transport: Transport, info: ServerInfo, *, reconnected: bool
     ) -> None:
         self.server = server
-        self._hurry.clear()
+        self._reconnect_now.clear()
         self.pool.succeeded(server)
         self.state = State.CONNECTED
         if info.max_payload < self.info.max_payload:
@@ -272,10 +272,10 @@ class Link:
         """Wait for `delay` seconds, or until `reconnect` is called."""
         try:
             async with asyncio.timeout(delay):
-                await self._hurry.wait()
+                await self._reconnect_now.wait()
         except TimeoutError:
             pass
-        self._hurry.clear()
+        self._reconnect_now.clear()
 
     def _delay(self, failures: int) -> float:
         """The wait that the user's function returns; the longest one if it fails."""

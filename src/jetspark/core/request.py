@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Accepts", "Requests"]
 
-#: Whether the payload of an answer is what the request asked for.
+#: Whether the payload is an answer to the request.
 Accepts: TypeAlias = Callable[[bytes], bool]
 
 

@@ -1,4 +1,4 @@
-"""What a server says about itself in INFO, and which features follow from it.
+"""The INFO of a server, and the features that follow from it.
 
 The JetStream API has levels (ADR-44): a server states its level, and each feature has the level that it came
 with. This is the one place that reads versions, for servers from before the levels.

@@ -1,4 +1,4 @@
-"""Counts of a connection that outlive what they count: its publishers, consumers and subscriptions.
+"""Counts of a connection that outlive its publishers, consumers and subscriptions.
 
 They grow by chunks, or where rates are low. `jetspark.metrics` adds the publishers that are not closed yet.
 """
@@ -14,7 +14,7 @@ _MOST: Final = 1000
 
 
 class ConsumerCounts:
-    """What a consumer delivered."""
+    """The deliveries of a consumer."""
 
     __slots__ = ("delivered", "redelivered")
 

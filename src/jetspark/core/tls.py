@@ -18,8 +18,8 @@ __all__ = ["Encryption", "tls_context", "tls_hostname"]
 class Encryption:
     """Whether a connection is encrypted. Once it was, it always is: a reconnect never sends in the clear.
 
-    INFO is not protected. Without this rule, whoever can change it could have credentials that were sent
-    encrypted before sent again in the clear.
+    INFO is not protected. Without this rule, an attacker who can change it could have credentials that were
+    sent encrypted before sent again in the clear.
     """
 
     def __init__(self, options: ConnectOptions) -> None:

@@ -2,7 +2,7 @@
 
 The read side parses each read in one pass and hands over all frames in one call, which must not raise: an
 exception would break the connection. Until `start()` it keeps the frames for the handshake, which takes them
-one by one. The write side tells the outbox whether the socket keeps up.
+one by one. The write side lets the outbox know whether the socket keeps up.
 """
 
 from __future__ import annotations

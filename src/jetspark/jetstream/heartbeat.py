@@ -17,15 +17,15 @@ _ROUNDING: Final = 1e-6
 
 
 class Heartbeat:
-    """Knows when the server was last heard, and reports each period of silence once."""
+    """Knows when the server last sent something, and reports each period of silence once."""
 
-    __slots__ = ("allowed", "last_heard")
+    __slots__ = ("allowed", "last_seen")
 
     def __init__(self, allowed: float, now: float) -> None:
         #: Seconds that the server may be silent.
         self.allowed = allowed
         #: When something last arrived, or when it became possible that something arrives.
-        self.last_heard = now
+        self.last_seen = now
 
     def missed(self, now: float, due: float) -> bool:
         """Whether the server has been silent for too long, asked at `now` by a timer that was set to `due`.
@@ -33,10 +33,10 @@ class Heartbeat:
         A program that blocks the event loop makes the timer late. Nothing can be received in that time, so it
         does not count.
         """
-        self.last_heard = min(self.last_heard + max(now - due, 0.0), now)
-        if now - self.last_heard < self.allowed - _ROUNDING:
+        self.last_seen = min(self.last_seen + max(now - due, 0.0), now)
+        if now - self.last_seen < self.allowed - _ROUNDING:
             return False
-        self.last_heard = now
+        self.last_seen = now
         return True
 
 
@@ -64,12 +64,12 @@ class HeartbeatMonitor:
 
     def start(self) -> None:
         """Check from now on."""
-        self.heard()
+        self.seen()
         self._set()
 
-    def heard(self) -> float:
+    def seen(self) -> float:
         """Something arrived, was requested, or the connection is new. Returns the time."""
-        self._heartbeat.last_heard = now = self._loop.time()
+        self._heartbeat.last_seen = now = self._loop.time()
         return now
 
     def stop(self) -> None:
@@ -78,13 +78,13 @@ class HeartbeatMonitor:
             self._timer.cancel()
 
     def _set(self) -> None:
-        due = min(self._loop.time() + self._interval, self._heartbeat.last_heard + self._heartbeat.allowed)
+        due = min(self._loop.time() + self._interval, self._heartbeat.last_seen + self._heartbeat.allowed)
         self._timer = self._loop.call_at(due, self._check, due)
 
     def _check(self, due: float) -> None:
         missed = False
         if not self._is_expected():
-            self.heard()
+            self.seen()
         else:
             missed = self._heartbeat.missed(self._loop.time(), due)
         self._set()

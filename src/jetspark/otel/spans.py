@@ -94,7 +94,7 @@ class Tracing:
 
     @contextmanager
     def sending_batch(self, subject: str, count: int, links: Sequence[Link]) -> Iterator[Span]:
-        """The span of a batch whose messages have contexts of their own."""
+        """The span of a batch whose messages have their own contexts."""
         name, attributes = self._describe("publish", "send", subject)
         attributes["messaging.batch.message_count"] = count
         started = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes, links=links)
@@ -119,7 +119,7 @@ class Tracing:
 
     def answered(self, span: Span, future: asyncio.Future[PubAck] | Future[PubAck]) -> None:
         """End the span of a message: its stream has answered, or it failed."""
-        if not future.cancelled():  # By the program, which does not want to know.
+        if not future.cancelled():  # Cancelled by the program, which ignores the result.
             if (error := future.exception()) is not None:
                 _fail(span, error)
             else:

@@ -652,7 +652,7 @@ cdef inline bint _are_numbers(const unsigned char* text, Py_ssize_t size) noexce
 
 
 cdef inline const char* _after_numbers(const char* at, const char* end) noexcept:
-    """What follows five numbers with a dot before each; NULL if something else is there."""
+    """The position after five numbers with a dot before each; NULL if something else is there."""
     cdef const char* start = at
     cdef int number
     for number in range(5):
@@ -728,14 +728,14 @@ def acks(list frames not None, bytes kind not None):
 
 
 cdef inline const char* _after_text(const char* at, const char* end) noexcept:
-    """What follows the closing quote of a JSON string; NULL if it has more than printable ASCII."""
+    """The position after the closing quote of a JSON string; NULL if it has more than printable ASCII."""
     while at < end and c" " <= at[0] <= c"~" and at[0] != c'"' and at[0] != c"\\":
         at += 1
     return at + 1 if at < end and at[0] == c'"' else NULL
 
 
 cdef inline const char* _after_key(const char* at, const char* end, const char* key, Py_ssize_t size) noexcept:
-    """What follows a comma, perhaps a space, and a key; NULL if something else is there."""
+    """The position after a comma, perhaps a space, and a key; NULL if something else is there."""
     if at == NULL or at >= end or at[0] != c",":
         return NULL
     at += 1

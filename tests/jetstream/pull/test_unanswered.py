@@ -151,7 +151,7 @@ async def test_a_reader_goes_on_when_the_consumer_has_only_lost_its_leader(
 async def test_a_server_that_restores_its_consumers_is_given_time(
     server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presence, "_PATIENCE", HOUR)
+    monkeypatch.setattr(presence, "_MISSING_FOR", HOUR)
     server.missing = True
     before = questions(server)
     async with consumer.messages(expires=HOUR) as messages:

@@ -180,7 +180,7 @@ def test_missed_heartbeats_are_reported_as_long_as_the_server_is_silent() -> Non
 
 def test_anything_received_ends_the_silence() -> None:
     heartbeat = Heartbeat(3.0, now=0.0)
-    heartbeat.last_heard = 2.5
+    heartbeat.last_seen = 2.5
     assert not heartbeat.missed(5.0, due=5.0)
     assert heartbeat.missed(5.5, due=5.5)
 
@@ -201,7 +201,7 @@ def test_a_server_that_is_heard_often_enough_never_misses_a_heartbeat(
     for wait in waits:
         now += min(wait, allowed / 2)
         assert not heartbeat.missed(now, due=now)
-        heartbeat.last_heard = now
+        heartbeat.last_seen = now
 
 
 # --- the time of a fetch

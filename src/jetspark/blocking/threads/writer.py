@@ -131,7 +131,7 @@ class Writer:
                 await self._outbox.drained
                 await asyncio.sleep(_PAUSE)
             except Timeout:
-                pass  # Threads that wait for room have a timeout of their own.
+                pass  # Threads that wait for room have their own timeout.
             except Error:
                 break
         self._waiting = None

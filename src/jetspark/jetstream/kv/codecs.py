@@ -1,8 +1,8 @@
 """Codecs for keys: how text that is not a valid key is stored as one. Pure.
 
 A key is `-/_=A-Za-z0-9` with dots between its parts. A codec turns any other text into such a key and back.
-Every client of a bucket must use the same codec. `Base64Keys` and `PathKeys` store what the codecs of
-Synadia's Orbit libraries store.
+Every client of a bucket must use the same codec. `Base64Keys` and `PathKeys` store the same as the
+codecs of Synadia's Orbit libraries.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Feed:
         self.ended = False
 
     async def start(self) -> None:
-        """Create the first consumer. Raises what that raises, `BucketNotFound` without a stream."""
+        """Create the first consumer. Raises the errors of that, and `BucketNotFound` without a stream."""
         await retry(self._open, _START_WITHIN)
 
     async def take(self, timeout: float | None = None) -> list[FeedMessage]:

@@ -17,10 +17,10 @@ from jetspark.jetstream.manage import consumers
 
 __all__ = ["Presence", "deleted"]
 
-#: Seconds for which the server must say that the consumer does not exist, and between two questions.
-_PATIENCE: Final = 2.0
+#: Seconds for which the server must report the consumer as missing, and between two lookups.
+_MISSING_FOR: Final = 2.0
 _LOOK_AGAIN: Final = 1.0
-#: Seconds to wait for an answer: without a leader none comes.
+#: Seconds to wait for an answer: without a leader there is none.
 _TIMEOUT: Final = 1.0
 #: Seconds after which an answer that the consumer is missing counts no longer.
 _MEMORY: Final = 10.0
@@ -76,7 +76,7 @@ class Presence:
         if self._missing_since == math.inf or now - self._missing_at > _MEMORY:
             self._missing_since = now
         self._missing_at = now
-        if now - self._missing_since < _PATIENCE:
+        if now - self._missing_since < _MISSING_FOR:
             return None
         hint = "Create it again; without durable_name it is deleted after `inactive_threshold` without use"
         return deleted(self._stream, self._consumer, cause, hint)

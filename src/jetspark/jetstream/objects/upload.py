@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Uploaded(NamedTuple):
-    """What was stored."""
+    """The stored chunks of an object."""
 
     nuid: str
     size: int

@@ -58,7 +58,7 @@ _LAST_DELETE_WAIT: Final = 4.0
 
 
 class ChainState(enum.Enum):
-    """What the chain does. The module docstring shows the transitions."""
+    """The state of a chain. The module docstring shows the transitions."""
 
     IDLE = enum.auto()
     CREATING = enum.auto()

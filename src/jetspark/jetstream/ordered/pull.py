@@ -264,7 +264,7 @@ class _OrderedBuffer(PullBuffer):
         self._chain = chain
 
     async def start(self) -> None:
-        """Create the first consumer. Raises what that raises."""
+        """Create the first consumer. Raises the errors of that."""
         await self._chain.begin(self)
         await super().start()
 

@@ -39,7 +39,7 @@ class OrderedSubscription(PushSubscription):
         self._full = False
 
     async def start(self) -> None:
-        """Create the first consumer. Raises what that raises."""
+        """Create the first consumer. Raises the errors of that."""
         await self._chain.begin(self)
         self._connection.at_drain.add(self._delete_quietly)
         self._watch()
@@ -139,7 +139,7 @@ class OrderedSubscription(PushSubscription):
     def resumed(self) -> None:
         """The new consumer has its time to send a heartbeat."""
         if self._heartbeat is not None:
-            self._heartbeat.heard()
+            self._heartbeat.seen()
 
     def finish(self, error: Error) -> None:
         """End with this error."""

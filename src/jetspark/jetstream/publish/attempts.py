@@ -109,7 +109,7 @@ def no_leader(subject: str, seconds: float) -> errors.NoResponders:
     """The error for a message that no server took, though a stream may exist."""
     return errors.NoResponders(
         f"no stream took the message on {subject!r} within {seconds} s",
-        hint="Its stream has no leader, or there is no stream for the subject",
+        hint="Its stream has no leader, or no stream stores the subject",
     )
 
 

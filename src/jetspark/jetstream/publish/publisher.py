@@ -216,7 +216,7 @@ class Publisher:
     ) -> asyncio.Future[PubAck]:
         """Wait for room in the ack window, then `publish`; returns the future of the acknowledgement.
 
-        A cancelled `send` has published nothing. Raises what `publish` raises, and `Timeout` if there is no
+        A cancelled `send` has published nothing. Raises the errors of `publish`, and `Timeout` without
         room for `timeout` seconds.
         """
         self._sends += 1

@@ -248,7 +248,7 @@ class PullBuffer(PullReceiver):
             return
         self._cramped = False
         if idle:
-            self._last_seen = self._heartbeat.heard()
+            self._last_seen = self._heartbeat.seen()
         pin_id = None if self._pin is None else self._pin.id
         if pin_id != self._sent_id:
             self._sent_id, self._sent_since = pin_id, ask.token
@@ -276,7 +276,7 @@ class PullBuffer(PullReceiver):
 
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Buffer messages, wake the readers once, act on statuses."""
-        self._last_seen = self._heartbeat.heard()
+        self._last_seen = self._heartbeat.seen()
         statuses: list[tuple[MsgFrame, Status]] = []
         again = redeliveries(frames, self.names)
         if again < 0:
@@ -324,7 +324,7 @@ class PullBuffer(PullReceiver):
 
     def reconnected(self) -> None:
         """Ask again. The consumer is looked up (ADR-37 does not) only if there is no answer."""
-        self._last_seen = self._heartbeat.heard()
+        self._last_seen = self._heartbeat.seen()
         self._back_off.end()
         self._back_off.unanswered = 1
         self._restart()

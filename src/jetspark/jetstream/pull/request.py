@@ -1,4 +1,4 @@
-"""Pull requests: where they go, and what is in them. All modules that pull build their requests here."""
+"""Pull requests: their target and their contents. All modules that pull build their requests here."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def fetch_request(
     if max_messages is None and max_bytes is None:
         raise UsageError("give max_messages or max_bytes, or both")
     _check_limits(max_messages, max_bytes)
-    word, expires = ("expires", expires) if timeout is None else ("timeout", timeout)
+    option, expires = ("expires", expires) if timeout is None else ("timeout", timeout)
     if not 0 < expires < math.inf:
-        raise UsageError(f"{word} must be more than 0 seconds, not {expires!r}")
+        raise UsageError(f"{option} must be more than 0 seconds, not {expires!r}")
     return PullRequest(
         batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
         max_bytes=max_bytes,

@@ -1,4 +1,4 @@
-"""The sequence check: gaps in what a consumer delivers, found by its own numbering. No I/O, no clock.
+"""The sequence check: gaps in the deliveries of a consumer, found by its own numbering. No I/O, no clock.
 
 Every delivery has a number, in its acknowledgement subject, and heartbeats name the last one. A consumer
 numbers each delivery, redeliveries too, so a missing number was sent and did not arrive. Push subscriptions

@@ -202,7 +202,7 @@ class PushReader(Subscription):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Queue messages in order, and act on the statuses between them."""
         if self._heartbeat is not None:
-            self._heartbeat.heard()
+            self._heartbeat.seen()
         counts = self._connection.session.tally.consumer(self.names)
         again = redeliveries(frames, self.names)
         if again >= 0:

@@ -114,7 +114,7 @@ class PushSubscription(PushReader):
     def reconnected(self) -> None:
         """Look for the consumer: the server deletes an ephemeral one soon after the connection is lost."""
         if self._heartbeat is not None:
-            self._heartbeat.heard()
+            self._heartbeat.seen()
         self._look()
 
     def closed(self, error: Error | None) -> None:

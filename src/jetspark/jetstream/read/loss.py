@@ -41,7 +41,7 @@ def head_may_move(config: StreamConfig, state: StreamState) -> bool:
 
 
 def cause_of_lost_head(config: StreamConfig, state: StreamState) -> str:
-    """Why the sequences before the first message are gone, as far as the configuration shows."""
+    """Why the sequences before the first message were removed, as far as the configuration shows."""
     limits = _limits(config)
     if state.messages == 0:
         return f"the stream is empty; it was purged{f' or reached {limits}' if limits else ''}"

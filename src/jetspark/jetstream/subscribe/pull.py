@@ -89,8 +89,8 @@ class PullSubscription:
         `NoResponders`. It waits for a broken connection to come back. The next fetch returns the messages
         that a cancelled one had received. `expires` is an alias of `timeout`.
         """
-        word, timeout = ("timeout", timeout) if expires is None else ("expires", expires)
-        _check(batch, word, timeout)
+        option, timeout = ("timeout", timeout) if expires is None else ("expires", expires)
+        _check(batch, option, timeout)
         self._check_open()
         self._fetching += 1
         deadline = asyncio.get_running_loop().time() + timeout
@@ -202,8 +202,8 @@ class PullSubscription:
         return SubscriptionClosed(f"the subscription to {self._stream} > {self._name} is closed")
 
 
-def _check(batch: int, word: str, timeout: float) -> None:
+def _check(batch: int, option: str, timeout: float) -> None:
     if type(batch) is not int or batch < 1:
         raise UsageError(f"batch must be a whole number of at least 1, not {batch!r}")
     if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise UsageError(f"{word} must be more than 0 seconds, not {timeout!r}")
+        raise UsageError(f"{option} must be more than 0 seconds, not {timeout!r}")

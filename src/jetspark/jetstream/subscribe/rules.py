@@ -195,10 +195,10 @@ def to_create(asked: Asked, deliver_subject: str) -> ConsumerConfig:
 def check_found(asked: Asked, info: ConsumerInfo) -> None:
     """Raise a `SubscribeError` or `ConsumerIsPush` unless the consumer matches the arguments."""
     found = info.config
-    who = f"consumer {info.name} of stream {info.stream_name}"
+    label = f"consumer {info.name} of stream {info.stream_name}"
     if asked.pull and found.is_push:
         raise ConsumerIsPush(
-            f"{who} pushes to {found.deliver_subject!r} and cannot be pulled from",
+            f"{label} pushes to {found.deliver_subject!r} and cannot be pulled from",
             status=409,
             description="Consumer is push based",
             hint="Use js.subscribe(...)",
@@ -206,13 +206,14 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
     if not asked.pull:
         if not found.is_push:
             raise ConsumerIsPull(
-                f"{who} has no deliver subject: it can only be pulled from", hint="Use js.pull_subscribe(...)"
+                f"{label} has no deliver subject: it can only be pulled from",
+                hint="Use js.pull_subscribe(...)",
             )
-        _check_group(asked, info, who)
+        _check_group(asked, info, label)
     wanted, filters = _filters(asked.config), _filters(found)
     if wanted and filters and wanted != filters:
         raise ConsumerMismatch(
-            f"{who} delivers {_listed(filters)}, not {_listed(wanted)}",
+            f"{label} delivers {_listed(filters)}, not {_listed(wanted)}",
             differences={"filter_subject": (_listed(wanted), _listed(filters))},
             hint="Subscribe to a subject that it delivers, or use another consumer",
         )
@@ -222,7 +223,7 @@ def check_found(asked: Asked, info: ConsumerInfo) -> None:
             f"{field} is {theirs!r}, not {ours!r}" for field, (ours, theirs) in changed.items()
         )
         raise ConsumerMismatch(
-            f"{who} exists with another configuration: {listed}",
+            f"{label} exists with another configuration: {listed}",
             differences=changed,
             hint="It was not changed. Use js.update_consumer(...), omit these settings, or use another name",
         )
@@ -292,7 +293,7 @@ def _push(
     )
 
 
-def _check_group(asked: Asked, info: ConsumerInfo, who: str) -> None:
+def _check_group(asked: Asked, info: ConsumerInfo, label: str) -> None:
     found = info.config
     group, queue = found.deliver_group or "", asked.queue
     if queue != group:
@@ -306,17 +307,17 @@ def _check_group(asked: Asked, info: ConsumerInfo, who: str) -> None:
             reason = f"is for the queue group {group!r}, not {queue!r}"
             hint = f"Subscribe with queue={group!r}, or use another consumer"
         differs = {"deliver_group": (queue or None, group or None)}
-        raise ConsumerMismatch(f"{who} {reason}", differences=differs, hint=hint)
+        raise ConsumerMismatch(f"{label} {reason}", differences=differs, hint=hint)
     if not queue and info.push_bound:
         raise DuplicateSubscription(
-            f"{who} already has a subscriber",
+            f"{label} already has a subscriber",
             hint="Unsubscribe the other one, or share the messages with queue=",
         )
     if queue:
         for field, value in (("flow_control", found.flow_control), ("idle_heartbeat", found.idle_heartbeat)):
             if value:
                 raise ConsumerMismatch(
-                    f"{who} has {field}, which does not work with a queue",
+                    f"{label} has {field}, which does not work with a queue",
                     differences={field: (None, value)},
                     hint="Create the consumer without it",
                 )
