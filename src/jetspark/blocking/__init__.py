@@ -13,6 +13,7 @@ The map, in reading order; each file may import those above it (`context` also n
     message             twin of core/message and jetstream/message/delivered
     subscription        twin of core/subscription
     fetch               fetches that keep their messages when interrupted
+    lazy_reader         twin of jetstream/lazy_reader
     iterate             twin of jetstream/pull/iterate: `Messages`, `Consuming`
     consumer, ordered   twins of jetstream/consumer, jetstream/ordered/pull
     stream              twin of jetstream/stream

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from jetspark.blocking.lazy_reader import SuppliedReader
 from jetspark.blocking.message import Batch, JetStreamMsg, blocking_messages
 from jetspark.blocking.mirror import Twin, mirrors
 from jetspark.blocking.threads.supply import Supply
@@ -37,7 +38,7 @@ def open_messages(
 
 
 @mirrors(aio.Messages)
-class Messages(Twin[aio.Messages]):
+class Messages(SuppliedReader[aio.Messages, JetStreamMsg]):
     def __init__(self, bridge: Bridge, inner: aio.Messages) -> None:
         super().__init__(bridge, inner)
         self._supply = Supply(bridge.portal, self._take, self._put_back)
@@ -55,22 +56,6 @@ class Messages(Twin[aio.Messages]):
 
     def drain(self) -> None:
         self._bridge.run(self._drain())
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> JetStreamMsg:
-        message = self._supply.next()
-        if message is None:
-            raise StopIteration
-        return message
-
-    def __enter__(self) -> Self:
-        self._bridge.run(self._inner.__aenter__())
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
 
     def __del__(self) -> None:
         # The program left a loop over `consumer.messages()` without `with`.

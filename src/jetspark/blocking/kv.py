@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from jetspark.blocking.lazy_reader import SuppliedReader
 from jetspark.blocking.mirror import Twin, calls, iterates, mirrors
 from jetspark.blocking.threads.supply import Supply
 from jetspark.jetstream.kv import backing as aio_backing
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 @mirrors(aio_watch.Changes)
-class BlockingChanges(Twin[aio_watch.Changes[T]]):
+class BlockingChanges(SuppliedReader[aio_watch.Changes[T], T]):
     def __init__(self, bridge: Bridge, inner: aio_watch.Changes[T]) -> None:
         super().__init__(bridge, inner)
         self._supply = Supply(bridge.portal, self._take)
@@ -50,22 +51,6 @@ class BlockingChanges(Twin[aio_watch.Changes[T]]):
     def stop(self) -> None:
         self._supply.stop()
         self._bridge.run(self._inner.stop())
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> T:
-        entry = self._supply.next()
-        if entry is None:
-            raise StopIteration
-        return entry
-
-    def __enter__(self) -> Self:
-        self._bridge.run(self._inner.__aenter__())
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
 
     async def _take(self, timeout: float | None) -> list[T]:
         before = self._inner.caught_up
