@@ -95,7 +95,7 @@ def test_the_time_in_which_the_program_blocked_the_loop_does_not_count() -> None
 
 
 @given(st.floats(0.1, 90), st.sampled_from([2, 3]), st.lists(st.floats(0, 0.999), max_size=20))
-def test_whenever_the_server_was_last_seen_the_report_comes_on_time(
+def test_whenever_the_server_was_last_heard_the_report_comes_on_time(
     allowed: float, checks: int, waits: list[float]
 ) -> None:
     monitored = Monitored(allowed, checks)
