@@ -29,7 +29,7 @@ from jetspark.jetstream.pull.options import PullKeywords
 from jetspark.jetstream.push.options import PushKeywords
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.server.options import Options
-from jetspark.spark import options as spark_options
+from jetspark.spark.options.table import OPTIONS
 
 MODELS = [StreamConfig, ConsumerConfig, StreamSource, KeyValueConfig, ObjectStoreConfig]
 CONFIGS = [*MODELS, ShipOptions]
@@ -135,5 +135,5 @@ def test_the_guide_has_every_option_of_spark_with_its_default() -> None:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| `") and len(cells) in (3, 4):
             defaults |= dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), cells[-2])
-    names = [option.name for option in spark_options._TABLE if option.name not in ("password", "token")]
+    names = [option.name for option in OPTIONS if option.name not in ("password", "token")]
     assert [name for name in names if not defaults.get(name)] == []

@@ -70,6 +70,13 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("dead_letters", "poison", "queue"),
         ("source",),
     ),
+    "jetspark.spark.options": (
+        ("values",),
+        ("table",),
+        ("types",),
+        ("checks",),
+        ("parse",),
+    ),
     "jetspark.logs": (
         ("compression", "format", "toml_lines"),
         ("control", "toml_file"),

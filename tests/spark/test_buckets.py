@@ -95,7 +95,7 @@ def test_objects_are_read_as_a_table(spark: SparkSession, bench: Bench) -> None:
     [
         ({"bucket": "a b"}, "bucket"),
         ({"bucket": "a", "stream": "S"}, "stream"),
-        ({"bucket": "a", "subjects": "x"}, "subjects and option bucket exclude each other. Use option keys"),
+        ({"bucket": "a", "subjects": "x"}, "bucket and subjects exclude each other: use option keys"),
         ({"bucket": "a", "keys": "a.>,a.b"}, "do not overlap"),
         ({"bucket": "a", "keys": "a b"}, "keys"),
         ({"objectStore": "a", "bucket": "b"}, "exclude each other"),

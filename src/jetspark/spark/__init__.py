@@ -5,7 +5,7 @@ In reading order:
 | file          |                                                                                 |
 |---------------|---------------------------------------------------------------------------------|
 | `source`      | the entry point: Spark's `DataSource`, which makes the readers and the writers    |
-| `options`     | every option: one table, parsed and validated in one place; pure                 |
+| `options/`    | every option: one table, parsed and validated in one place; pure                 |
 | `schema`      | the columns of a read                                                            |
 | `table`       | the options of a table in Spark's catalog, for SQL                               |
 | `connections` | one connection per Python process and set of options                             |
