@@ -29,7 +29,6 @@ __all__ = [
     "Attempt",
     "back_off",
     "batch_taken_error",
-    "check_path",
     "other_checkpoint_error",
     "remove_empty_directories",
     "table_storage",
@@ -46,12 +45,6 @@ _OPTIONS: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-
-
-def check_path(path: str, where: Where) -> None:
-    """Check the location of a table. Raises `UsageError`."""
-    if set(path) & set("%?\\"):
-        raise where.error("sink.path", f"{path!r} contains %, ? or \\, which have a meaning in URLs")
 
 
 def table_storage(spark: SparkSession, path: str) -> Storage:

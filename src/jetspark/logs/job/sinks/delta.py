@@ -15,10 +15,10 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,14 +29,14 @@ from jetspark.logs.job.attempts import (
     Attempt,
     back_off,
     batch_taken_error,
-    check_path,
     other_checkpoint_error,
     remove_empty_directories,
     table_storage,
 )
-from jetspark.logs.job.config import Compacted, Config, Section, SinkSection, SinkWriter
+from jetspark.logs.job.config import Compacted, Config, SinkWriter
 from jetspark.logs.job.jars import require_class
-from jetspark.logs.job.layout import check_layout, divided, partition_values
+from jetspark.logs.job.layout import divided, partition_values
+from jetspark.logs.job.sinks.versioned import RUN_AGAIN, VersionedSink
 from jetspark.logs.job.sql import types
 from jetspark.logs.job.storage import Storage, created_without
 from jetspark.logs.job.target import TargetFinder
@@ -54,45 +54,25 @@ _READERS: Final = 8
 _PREFIX: Final = 32
 #: Sorts after every other character.
 _LAST: Final = "\U0010ffff"
-_AGAIN: Final = "No row is lost: run it again"
-_INSTALL: Final = "Install it with `pip install 'jetspark[delta]'`"
 
 
-class DeltaSink(Section, SinkSection, frozen=True):
+class DeltaSink(VersionedSink, frozen=True):
     """A Delta table."""
 
-    format: str
-    path: str
-    partition_by: tuple[str, ...] = ("date",)
     #: The options of the object store for delta-rs; Spark has its own in `[spark] conf`.
     storage_options: dict[str, str] = msgspec.field(default_factory=dict)
-    writer: Literal["jetspark", "spark"] = "jetspark"
-
-    @property
-    def destination(self) -> str:
-        return self.path
-
-    def partitions(self, config: Config) -> tuple[str, ...]:
-        return self.partition_by
-
-    def resolved(self, resolve: Callable[[str], str]) -> Self:
-        return msgspec.structs.replace(self, path=resolve(self.path).removeprefix("file://"))
-
-    def check(self, config: Config, where: Where) -> None:
-        check_path(self.path, where)
-        check_layout(self.path, self.partition_by, config, where)
 
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
         if self.writer == "spark":
             return _SparkWriter(self, config, where)
-        _check_installed(where)
+        self.require("deltalake", where)
         return _DeltaWriter(self, config, where)
 
     def compact(self, config: Config, where: Where, keep: timedelta) -> Compacted:
-        _check_installed(where)
+        self.require("deltalake", where)
         table = _load(self, where)
         if table is None:
-            raise where.error("sink.path", f"{self.path} is not a Delta table yet")
+            raise self.path_error(where, "is not a Delta table yet")
         from deltalake.exceptions import DeltaError  # noqa: PLC0415 - an extra
 
         try:
@@ -109,7 +89,7 @@ class DeltaSink(Section, SinkSection, frozen=True):
                 table.create_checkpoint()
                 table.cleanup_metadata()
         except DeltaError as error:
-            raise Error(f"cannot compact {self.path}: {error}", hint=_AGAIN) from error
+            raise Error(f"cannot compact {self.path}: {error}", hint=RUN_AGAIN) from error
         remove_empty_directories(self.path, keep)
         return Compacted(merged["numFilesRemoved"], merged["numFilesAdded"], len(deleted))
 
@@ -130,7 +110,9 @@ class _DeltaWriter(SinkWriter):
         self._table = _load(self._sink, self._where)
         if self._table is None:
             if any(not name.startswith((".", "_")) and name != "data" for name in self._storage.names()):
-                raise self._error("contains files and is not a Delta table", "Name a new directory")
+                raise self._sink.path_error(
+                    self._where, "contains files and is not a Delta table", "Name a new directory"
+                )
             return
         self._check(self._table, owner)
 
@@ -171,7 +153,9 @@ class _DeltaWriter(SinkWriter):
         there = {field.name: field.type for field in table.schema().fields}
         for field in schema.fields:
             if field.name in there and field.type != there[field.name]:
-                raise self._error(f"has column {field.name} as {there[field.name]}, not {field.type}")
+                raise self._sink.path_error(
+                    self._where, f"has column {field.name} as {there[field.name]}, not {field.type}"
+                )
         if new := [field for field in schema.fields if field.name not in there]:
             table.alter.add_columns(new)
             table.update_incremental()
@@ -208,13 +192,12 @@ class _DeltaWriter(SinkWriter):
     def _check(self, table: DeltaTable, owner: str | None) -> None:
         by = table.metadata().partition_columns
         if tuple(by) != self._sink.partition_by:
-            raise self._error(f"was created with partition_by = {json.dumps(list(by))}")
+            raise self._sink.path_error(
+                self._where, f"was created with partition_by = {json.dumps(list(by))}"
+            )
         theirs = table.transaction_version(self._job)
         if theirs is not None and (owner is None or theirs != _fingerprint(owner)):
             raise other_checkpoint_error(self._where, self._sink.path, self._config.name)
-
-    def _error(self, what: str, hint: str | None = None) -> Exception:
-        return self._where.error("sink.path", f"{self._sink.path} {what}", hint)
 
 
 class _SparkWriter(SinkWriter):
@@ -241,13 +224,6 @@ class _SparkWriter(SinkWriter):
             .partitionBy(*by)
             .save(self._sink.path)
         )
-
-
-def _check_installed(where: Where) -> None:
-    try:
-        import deltalake  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        raise where.error("sink.format", "delta requires deltalake", _INSTALL) from None
 
 
 def _load(sink: DeltaSink, where: Where) -> DeltaTable | None:

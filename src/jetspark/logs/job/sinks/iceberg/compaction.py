@@ -21,6 +21,7 @@ from jetspark.logs.job.attempts import COMMIT_ATTEMPTS, LEFT_OVER, back_off, rem
 from jetspark.logs.job.config import Compacted, Config
 from jetspark.logs.job.sinks.iceberg.section import IcebergSink
 from jetspark.logs.job.sinks.iceberg.table import fail_if_changed, load_table, note_version
+from jetspark.logs.job.sinks.versioned import RUN_AGAIN
 from jetspark.logs.job.storage import created_without
 from jetspark.logs.toml_lines import Where
 
@@ -28,7 +29,6 @@ __all__ = ["compact"]
 
 #: The bytes of a large file; files of half of it and more are not merged.
 _LARGE: Final = 128 * 1024 * 1024
-_AGAIN: Final = "No row is lost: run it again"
 
 
 def compact(sink: IcebergSink, config: Config, where: Where, keep: timedelta) -> Compacted:
@@ -37,7 +37,7 @@ def compact(sink: IcebergSink, config: Config, where: Where, keep: timedelta) ->
         with created_without(config.spark.umask):
             table = load_table(sink, config)
             if table is None:
-                raise where.error("sink.path", f"{sink.path} is not an Iceberg table yet")
+                raise sink.path_error(where, "is not an Iceberg table yet")
             merged = written = 0
             for files in _small_files(table):
                 if _merge(table, files):
@@ -48,7 +48,7 @@ def compact(sink: IcebergSink, config: Config, where: Where, keep: timedelta) ->
             if keep >= LEFT_OVER:
                 deleted += _delete_left_over(table, datetime.now(UTC) - keep)
     except (CommitFailedException, ValidationException) as error:
-        raise Error(f"cannot compact {sink.path}: {error}", hint=_AGAIN) from error
+        raise Error(f"cannot compact {sink.path}: {error}", hint=RUN_AGAIN) from error
     remove_empty_directories(sink.path, keep)
     return Compacted(merged, written, deleted)
 

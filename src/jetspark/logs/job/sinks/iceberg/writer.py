@@ -66,7 +66,9 @@ class IcebergWriter(SinkWriter):
             self._table = load_table(self._sink, self._config)
             if self._table is None:
                 if set(others) - {"data", "metadata", "catalog.db"}:
-                    raise self._error("contains files and is not an Iceberg table", "Name a new directory")
+                    raise self._sink.path_error(
+                        self._where, "contains files and is not an Iceberg table", "Name a new directory"
+                    )
                 return
             self._check(self._table, owner)
             note_version(self._sink, self._table)  # A killed job may not have come to it.
@@ -156,7 +158,7 @@ class IcebergWriter(SinkWriter):
     def _check(self, table: Table, owner: str | None) -> None:
         by = tuple(field.name for field in table.spec().fields)
         if by != self._sink.partition_by:
-            raise self._error(f"was created with partition_by = {json.dumps(by)}")
+            raise self._sink.path_error(self._where, f"was created with partition_by = {json.dumps(by)}")
         if table.properties.get(checkpoint_property(self._config), owner) != owner:
             raise other_checkpoint_error(self._where, self._sink.path, self._config.name)
 
@@ -165,10 +167,9 @@ class IcebergWriter(SinkWriter):
         try:
             yield
         except (ResolveError, ValidationError, ValueError) as error:
-            raise self._error(f"has a column of another type: {' '.join(str(error).split())}") from error
-
-    def _error(self, what: str, hint: str | None = None) -> Exception:
-        return self._where.error("sink.path", f"{self._sink.path} {what}", hint)
+            raise self._sink.path_error(
+                self._where, f"has a column of another type: {' '.join(str(error).split())}"
+            ) from error
 
 
 def _schema(footer: Any) -> pyarrow.Schema:
