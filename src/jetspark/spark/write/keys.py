@@ -15,20 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from jetspark.errors import UsageError
 from jetspark.jetstream.kv.names import check_key, key_prefix
-from jetspark.spark.write.rows import Columns
+from jetspark.spark.write.rows import Columns, check_types
 
 __all__ = ["KEY_COLUMNS", "as_messages", "check_key_columns", "key_check"]
 
 #: The columns that are written, each with its accepted types.
-KEY_COLUMNS: Final[dict[str, tuple[type, ...]]] = {
-    "key": (StringType,),
-    "value": (StringType, BinaryType),
-    "operation": (StringType,),
-    "msg_id": (StringType,),
+KEY_COLUMNS: Final[dict[str, tuple[DataType, ...]]] = {
+    "key": (StringType(),),
+    "value": (StringType(), BinaryType()),
+    "operation": (StringType(),),
+    "msg_id": (StringType(),),
 }
 _IGNORED: Final = ("revision", "created")
 _HEADERS: Final[dict[str | None, dict[str, str] | None]] = {
@@ -47,18 +47,7 @@ def check_key_columns(schema: StructType) -> None:
             f"a bucket needs the columns key and value; the columns are {', '.join(names) or 'none'}",
             hint="To delete keys, give a column operation with DEL or PURGE",
         )
-    for field in schema:
-        if field.name in _IGNORED:
-            continue
-        accepted = KEY_COLUMNS.get(field.name)
-        if accepted is None:
-            raise UsageError(
-                f"unknown column {field.name}: its values would be lost; known are {', '.join(KEY_COLUMNS)}",
-                hint="Move it into value, or drop it",
-            )
-        if not isinstance(field.dataType, accepted):
-            kinds = " or ".join(kind().simpleString() for kind in accepted)
-            raise UsageError(f"column {field.name} must be {kinds}, not {field.dataType.simpleString()}")
+    check_types(schema, KEY_COLUMNS, _IGNORED, hint="Move it into value, or drop it")
 
 
 def key_check(bucket: str) -> Callable[[str | None], None]:

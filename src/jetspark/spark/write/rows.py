@@ -25,7 +25,7 @@ from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id, is_control_
 from jetspark.spark.write.dead_letters import dead_letter
 from jetspark.wire.subjects import encode_subject
 
-__all__ = ["COLUMNS", "Columns", "RowEncoder", "check_columns"]
+__all__ = ["COLUMNS", "Columns", "RowEncoder", "check_columns", "check_types"]
 
 #: The values of rows, by column.
 Columns = Mapping[str, Sequence[Any]]
@@ -51,14 +51,21 @@ def check_columns(schema: StructType, *, subject: str | None) -> None:
         )
     if "subject" not in names and subject is None:
         raise UsageError("missing subject", hint="Add a column subject or the option subject")
+    check_types(schema, COLUMNS, _IGNORED, hint="Move it into data or headers, or drop it")
+
+
+def check_types(
+    schema: StructType, columns: Mapping[str, Sequence[DataType]], ignored: Sequence[str], *, hint: str
+) -> None:
+    """Raise `UsageError` for an unknown column, with the hint, or for one of the wrong type."""
     for field in schema:
-        if field.name in _IGNORED:
+        if field.name in ignored:
             continue
-        accepted = COLUMNS.get(field.name)
+        accepted = columns.get(field.name)
         if accepted is None:
             raise UsageError(
-                f"unknown column {field.name}: its values would be lost; known are {', '.join(COLUMNS)}",
-                hint="Move it into data or headers, or drop it",
+                f"unknown column {field.name}: its values would be lost; known are {', '.join(columns)}",
+                hint=hint,
             )
         if not any(_same_kind(field.dataType, kind) for kind in accepted):
             kinds = " or ".join(kind.simpleString() for kind in accepted)
