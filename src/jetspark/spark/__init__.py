@@ -13,13 +13,13 @@ In reading order:
 | `log`         | the logger, which writes to the stderr of Spark's processes                      |
 | `read/`       | `spark.read` and `spark.readStream`                                              |
 | `queue/`      | `spark.readStream` with the option `consumer`: Spark as a worker                 |
-| `dead_letters` | the option `deadLetters`: what a consumer gave up, as a table                    |
+| `dead_letters` | the option `deadLetters`: the messages that a consumer gave up, as a table       |
 | `write/`      | `df.write` and `df.writeStream`                                                  |
 | `query_lag`   | `lag`: how far a query is behind, by its progress; pure                           |
 | `listener`    | `ProgressListener`: reports queries to the control stream and to metrics          |
 | `poison`      | `split_poison`: rows that do not parse, as dead letters                           |
 
-Spark runs each part in another Python process, and objects reach the next one only by pickle:
+Spark runs the parts in different Python processes, and passes objects between them by pickle only:
 
 | process                                | what it runs                                                  |
 |----------------------------------------|---------------------------------------------------------------|
@@ -28,7 +28,7 @@ Spark runs each part in another Python process, and objects reach the next one o
 | executor workers, one task at a time   | `read` of both readers; `write` of both writers                |
 | driver, a new instance for each call   | `commit` and `abort` of the writers                            |
 
-`source` imports the others; `queue/` is above `read/`, and `write/` knows neither. All of them import
+`source` imports the others; `queue/` is above `read/`, and `write/` imports neither. All of them import
 `options`, `connections` and `log`. Nothing here uses a private name of `jetspark.jetstream`.
 """
 

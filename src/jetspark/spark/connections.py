@@ -41,7 +41,7 @@ class ProcessConnection:
     """JetStream for code that does not await: an asyncio connection in a background thread."""
 
     def __init__(self, options: ConnectionOptions, retry_for: float) -> None:
-        """Connect; the server may be away for `retry_for` seconds. Raises the last error then."""
+        """Connect. Retries for `retry_for` seconds, then raises the last error."""
         self._bridge = Bridge(*_connect_arguments(options))
         connection = self._bridge.connection
         try:
@@ -70,7 +70,7 @@ class ProcessConnection:
 
 
 def process_connection(options: ConnectionOptions, *, retry_for: float) -> ProcessConnection:
-    """The connection of this process, opened if needed; the server may be away for `retry_for` seconds."""
+    """The connection of this process. Opens it if needed, and retries that for `retry_for` seconds."""
     log_to_stderr()
     with _lock:
         key = (os.getpid(), options)

@@ -1,7 +1,7 @@
-"""The option `deadLetters`: the messages that a consumer gave up, as a table and as they arise.
+"""The option `deadLetters`: the messages that a consumer gave up, as a table or as a stream.
 
-The rows come from the stream that captures the advisories, which is read like any other; each advisory is
-joined to the message that it is about, or marked `gone`.
+The rows come from the stream that captures the advisories, which is read like any other. Each advisory is
+joined with its message, or marked `gone`.
 
 | column       | type                         |                                                            |
 |--------------|------------------------------|------------------------------------------------------------|
@@ -9,7 +9,7 @@ joined to the message that it is about, or marked `gone`.
 | `consumer`   | `string`                     |                                                            |
 | `sequence`   | `bigint`                     | the sequence of the message in its stream                  |
 | `kind`       | `string`                     | `max_deliveries` or `terminated`                           |
-| `reason`     | `string`                     | what the client said that terminated it                    |
+| `reason`     | `string`                     | the reason of the client that terminated it                |
 | `deliveries` | `int`                        | how often it was delivered                                 |
 | `given_up`   | `timestamp`                  | when the consumer gave it up                               |
 | `gone`       | `boolean`                    | whether the stream no longer has the message               |

@@ -1,7 +1,7 @@
 """A `StreamingQueryListener` that reports queries on `format("jetstream")`: lag, rows and batches.
 
 Spark calls it on the driver, for all queries of a session. Queries without a source of jetspark are ignored.
-Spark waits for its listeners, so everything that asks a server runs in a thread.
+Spark waits for its listeners, so all requests to a server run in a thread.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ logger = logging.getLogger("jetspark")
 _ENDED: Final = 100
 #: Seconds between attempts to connect.
 _RETRY: Final = 60.0
-#: Before Spark 4.2, the progress does not tell the ends of the streams.
+#: Before Spark 4.2, the progress does not contain the ends of the streams.
 _KNOWS_ENDS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
 
 
 class _Query:
-    """What is known of a query."""
+    """The state of a query."""
 
     def __init__(self, run: str, status: JobStatus) -> None:
         self.run = run
@@ -67,8 +67,8 @@ class ProgressListener(StreamingQueryListener):
     ```
 
     The options are those of `format("jetstream")` to connect with. `reports=False` reports nothing to the
-    control stream. A server that cannot be reached, or refuses, disturbs no query. Raises `UsageError` for
-    invalid options.
+    control stream. Queries continue if the server cannot be reached or refuses reports. Raises `UsageError`
+    for invalid options.
     """
 
     def __init__(self, *, reports: bool = True, **options: str) -> None:
@@ -89,7 +89,7 @@ class ProgressListener(StreamingQueryListener):
     # --- for Spark
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing: what a query reads is in its progress."""
+        """Do nothing: the streams of a query are in its progress."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         progress: Mapping[str, Any] = event.progress
@@ -115,7 +115,7 @@ class ProgressListener(StreamingQueryListener):
             self._submit(lambda: self._report(query, offsets if behind is None else []))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing: the last progress still holds."""
+        """Do nothing: the last progress is still valid."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         with self._lock:

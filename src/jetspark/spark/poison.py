@@ -11,7 +11,7 @@
 | `Dead-Letter-Headers`   | its headers, as JSON                               |
 | `Dead-Letter-Truncated` | `true` if the data was too large and is cut        |
 
-All values are of one line and cut, most of them to 512 characters.
+Each value is one line, cut to 512 characters, or more for the headers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_CHARACTERS: Final = 512
 _MAX_HEADERS: Final = 32 * 1024
 #: The column in which `parse` says why a row does not parse.
 _REASON: Final = "_reason"
-#: What `split_poison` needs of a read.
+#: The columns of a read that `split_poison` needs.
 _NEEDED: Final = ("subject", "data", "stream", "sequence", "timestamp")
 
 

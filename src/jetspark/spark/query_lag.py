@@ -66,7 +66,7 @@ def _sources(progress: Mapping[str, Any] | str) -> list[Mapping[str, Any]]:
 def _offset(offset: object) -> Mapping[str, Any] | None:
     """An offset of `format("jetstream")`; None for any other.
 
-    As an object of Spark, it is text: JSON, but before 4.2 written as Python writes a dict.
+    In a progress object of Spark, it is text: JSON, or before 4.2 the repr of a dict.
     """
     if isinstance(offset, str):
         try:

@@ -14,7 +14,7 @@ __all__ = ["JobReporter"]
 
 
 class JobReporter:
-    """Publishes what `status` says until `stop`."""
+    """Publishes the `status` until `stop`."""
 
     def __init__(self, connection: ProcessConnection, status: JobStatus) -> None:
         self._connection = connection
@@ -29,6 +29,6 @@ class JobReporter:
         self._connection.post(self._changed.wake)
 
     def stop(self) -> None:
-        """Report the last state. Waits a few seconds for it at most."""
+        """Report the last state. Waits a few seconds at most."""
         with suppress(Error):
             self._connection.run(self._publisher.stop())

@@ -128,7 +128,7 @@ def _queue_reader(options: SourceOptions) -> JetStreamQueueReader:
     if find_spec("pyspark.sql.streaming.datasource") is None:
         raise UsageError(
             f"option consumer requires Spark 4.2 or later, not {pyspark.__version__}: "
-            "older versions do not tell a Python source which batch is committed",
+            "older versions do not report committed batches to a Python source",
             hint="Upgrade Spark, or read the stream without the option",
         )
     from jetspark.spark.queue.stream import JetStreamQueueReader  # noqa: PLC0415

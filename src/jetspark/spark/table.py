@@ -34,7 +34,7 @@ _SERVER: Final = ("servers", "context")
 
 
 def new_table_options(options: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a table that is being created; None if none is. Raises `UsageError` for a secret."""
+    """The options of a table that is being created, or None. Raises `UsageError` for a secret."""
     if "provider" not in options:
         return None
     own = {key.removeprefix(_PREFIX): text for key, text in options.items() if key.startswith(_PREFIX)}
@@ -68,7 +68,7 @@ def insert_options(schema: StructType, given: Mapping[str, str]) -> dict[str, st
     if stored is None or any(name in given for name in _SERVER):
         return None
     if schema.fieldNames() != read_schema(parse_options(stored)).fieldNames():
-        return None  # Columns of a table on their way to another place.
+        return None  # Rows of a table that are written elsewhere.
     for name in given:
         if name == "subject" or option_use(name) not in (Use.WRITE, None):
             raise UsageError(

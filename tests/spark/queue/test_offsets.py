@@ -47,8 +47,14 @@ def test_the_text_never_changes() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (GOLDEN.replace('"worker"', '"other"'), "of a query of consumer other, not of consumer worker"),
-        ('{"version": 1, "streams": {}}', "of a query without option consumer, not of consumer worker"),
+        (
+            GOLDEN.replace('"worker"', '"other"'),
+            "to a query of consumer other, not to one of consumer worker",
+        ),
+        (
+            '{"version": 1, "streams": {}}',
+            "to a query without option consumer, not to one of consumer worker",
+        ),
         (GOLDEN.replace('"version": 1', '"version": 2'), "version 2; this jetspark reads 1"),
         (GOLDEN.replace("1-4", "4-1"), "not of format jetstream"),
         (GOLDEN.replace('"batch": 7, ', ""), "not of format jetstream"),

@@ -15,7 +15,7 @@ __all__ = ["BOUND_OPTIONS", "BUCKET_OPTIONS", "ConnectionOptions", "SourceOption
 
 #: Options that need the option bucket.
 BUCKET_OPTIONS: Final = ("keys", "includeHistory")
-#: Options of a batch that say which messages; there are no such bounds for current keys and objects.
+#: Options that bound or divide the messages of a batch; they do not apply to current keys and objects.
 BOUND_OPTIONS: Final = (
     *("startingPosition", "endingPosition", "startingTimestamp", "endingTimestamp"),
     *("minPartitions", "maxMessagesPerPartition"),
@@ -42,7 +42,7 @@ class ConnectionOptions:
     inbox_prefix: str = "_INBOX"
     tls_hostname: str | None = None
     tls_handshake_first: bool = False
-    #: A context of the `nats` CLI, on the machine that connects, for what the other options do not say.
+    #: A context of the `nats` CLI on the machine that connects, for settings that other options leave out.
     context: str | None = None
 
 
@@ -104,8 +104,8 @@ class SourceOptions:
             for name in self.given:
                 if name in BOUND_OPTIONS:
                     raise UsageError(
-                        f"option {name} is for revisions, and the current keys are read",
-                        hint="Add option includeHistory, or remove it",
+                        f"option {name} applies to revisions, but the current keys are read",
+                        hint="Add option includeHistory, or remove this one",
                     )
 
     def check_use(self, use: Use) -> None:

@@ -1,8 +1,8 @@
-"""The durable consumer of one stream that a query takes its share of: checked, or created, pulled,
-acknowledged.
+"""The durable consumer on one stream of a query: checks or creates it, pulls from it, and acknowledges
+messages.
 
 An acknowledgement subject needs the stream, the consumer and the sequence; the server ignores the other
-numbers in it. So messages can be acknowledged that an earlier process pulled.
+numbers in it. So a process can acknowledge messages that an earlier one pulled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jetspark.wire import MsgFrame
 
 __all__ = ["QueueConsumer", "ack_subject", "open_consumer", "settle"]
 
-#: The shortest `ack_wait`: a driver that is busy must be able to ask for more time before it is over.
+#: The shortest `ack_wait`: a busy driver must be able to extend it in time.
 _SHORTEST_WAIT: Final = 2.0
 #: Messages of one pull request, and bytes of payloads if the consumer delivers them.
 _PIECE: Final = 10_000
@@ -43,8 +43,8 @@ async def open_consumer(
 ) -> QueueConsumer:
     """The consumer `name`, created if it does not exist and was not `known` before.
 
-    Raises `UsageError` if it is not one to take `limit` messages of at a time, `ConsumerDeleted`, and what
-    the server says when it refuses to create it.
+    Raises `UsageError` if its configuration does not suit batches of `limit` messages, `ConsumerDeleted`, and
+    the error of the server if it refuses to create the consumer.
     """
     stream_name = stream.config.name
     try:
@@ -63,7 +63,7 @@ def _config(name: str, subjects: Sequence[str], limit: int) -> ConsumerConfig:
         durable_name=name,
         filter_subject=subjects[0] if len(subjects) == 1 else None,
         filter_subjects=list(subjects) if len(subjects) > 1 else [],
-        # Of one batch that runs, one that is planned, and those of other workers.
+        # Room for a running batch, a planned one, and those of other workers.
         max_ack_pending=4 * limit,
         headers_only=True,
     )
@@ -84,7 +84,7 @@ def _check(consumer: Consumer, subjects: Sequence[str], limit: int) -> None:
         raise UsageError(f"{what} has priority groups, which Spark does not join")
     if (wait := _shortest_wait(config)) < _SHORTEST_WAIT:
         raise UsageError(
-            f"{what} delivers again after {wait:g} s, too soon for a driver that is busy",
+            f"{what} redelivers after {wait:g} s, too soon for a busy driver",
             hint=f"Update it with an ack_wait, and backoff if it has any, of at least {_SHORTEST_WAIT:g} s; "
             "30 s is usual",
         )
@@ -134,7 +134,7 @@ class QueueConsumer:
         return None if self._ack == self._usual_ack else self._ack
 
     async def waiting(self) -> int:
-        """Messages that it may deliver before those which are stored from now on."""
+        """The messages that it may deliver before any message that is stored from now on."""
         info = await self._info()
         return info.num_pending + info.num_ack_pending
 
@@ -151,9 +151,9 @@ class QueueConsumer:
             raise gone from None
 
     async def pull(self, most: int) -> dict[int, int]:
-        """Up to so many of the messages that wait now: how often each was delivered, by sequence.
+        """Pull up to `most` waiting messages. Returns how often each was delivered, by sequence.
 
-        None while the consumer is paused. Raises `ConsumerDeleted`.
+        Empty while the consumer is paused. Raises `ConsumerDeleted`.
         """
         taken: dict[int, int] = {}
         if (await self._info()).paused:
@@ -188,11 +188,11 @@ class QueueConsumer:
     async def give_back(self, sequences: Sequence[int], ack: str | None = None, kind: bytes = NAK) -> None:
         """Return messages with a nak, and wait until the server has confirmed it."""
         if sequences:
-            # The server takes a nak only if it names a delivery that is not acknowledged; the last will do.
+            # The server accepts a nak only with the number of an unacknowledged delivery; the last one works.
             await self._settle(sequences, ack, kind, (await self._info()).delivered.consumer_seq)
 
     async def keep(self, sequences: Sequence[int], ack: str | None = None) -> None:
-        """Say that messages are in progress. This is not confirmed."""
+        """Report that messages are in progress. The server does not confirm it."""
         await _send(self._js, ack or self._ack, sequences, IN_PROGRESS)
 
     async def _settle(

@@ -1,6 +1,6 @@
 """The offsets of a query that is a worker of a consumer, as Spark stores them in the checkpoint. Pure.
 
-An offset is JSON, version 1, and holds the messages of one batch, the one that it ends:
+An offset is JSON, version 1, and holds the messages of the batch that it ends:
 
 ```
 {"version": 1, "consumer": "worker", "batch": 7,
@@ -61,8 +61,8 @@ class QueueOffset:
         if json.get("consumer") != consumer:
             other = f"of consumer {json['consumer']}" if json.get("consumer") else "without option consumer"
             raise UsageError(
-                f"the checkpoint is that of a query {other:.300}, not of consumer {consumer}",
-                hint="Every query needs a checkpointLocation of its own",
+                f"the checkpoint belongs to a query {other:.300}, not to one of consumer {consumer}",
+                hint="Give every query its own checkpointLocation",
             )
         if json.get("version") != _VERSION:
             raise UsageError(
@@ -76,7 +76,7 @@ class QueueOffset:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(
                 f"the checkpoint holds an offset that is not of format jetstream: {json!r:.200}",
-                hint="Every query needs a checkpointLocation of its own",
+                hint="Give every query its own checkpointLocation",
             ) from error
 
 

@@ -1,6 +1,6 @@
 """One task of a query that is a worker: planned by `partitions` on the driver, read by `read` on an executor.
 
-A task reads spans of a stream, in which messages of other workers may lie, and keeps its own.
+A task reads spans of a stream, which may include messages of other workers, and keeps its own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def read_batch(options: SourceOptions, partition: InputPartition) -> Iterator[pa
 def _with_deliveries(
     batch: pa.RecordBatch, delivered: dict[str, dict[int, int]], place: int
 ) -> pa.RecordBatch:
-    """The rows that are delivered, and how often, as a column at `place`."""
+    """The delivered rows, with their delivery counts as a column at `place`."""
     import pyarrow as pa  # noqa: PLC0415
 
     sequences = batch.column("sequence").to_pylist()

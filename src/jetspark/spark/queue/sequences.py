@@ -11,9 +11,9 @@ from typing import Final
 
 __all__ = ["MOST", "parse_sequences", "show_sequences", "spans"]
 
-#: Sequences that one text may stand for.
+#: The most sequences that one text may describe.
 MOST: Final = 10_000_000
-#: Sequences in a row that are passed over at less cost than that of another read.
+#: Skipping a gap of this many sequences costs less than another read.
 _GAP: Final = 1000
 
 

@@ -1,4 +1,4 @@
-"""Rows of a worker that cannot be handled, from `foreachBatch`: terminated, or returned to the consumer.
+"""For `foreachBatch`: terminate rows that cannot be handled, or return them to the consumer.
 
 The query acknowledges a batch when Spark has committed it. A row that is terminated before that is not
 delivered again, and the server publishes an advisory about it: it is a dead letter. A row that is returned

@@ -1,8 +1,8 @@
 """The reader of a query that is a worker of a consumer. One instance lives in the runner process on the
-driver; other instances read on the executors, and a partition is all they get.
+driver; other instances read on the executors, and get only a partition.
 
-Spark asks for the end of a batch only when it has committed the one before: `start` is then done, and is
-acknowledged. That needs Spark 4.2, which passes `start`.
+Spark asks for the end of a batch only when it has committed the previous one, so `start` is acknowledged
+then. This requires Spark 4.2, which passes `start`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class JetStreamQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The batch after `start`, which is committed; `start` if no message waits."""
+        """The batch after `start`, which is committed; `start` if there are no messages."""
         return self._connection.run(self._worker.take(self._offset(start))).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """None of Spark's: the worker knows how much it may take."""
+        """No limit: the worker limits its batches itself."""
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -54,7 +54,7 @@ class JetStreamQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """End when as many messages were taken as wait now."""
+        """Stop after as many messages as are waiting now."""
         self._worker.stop_after_backlog()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -63,7 +63,7 @@ class JetStreamQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partitions_of_batch(batch, self._worker.subjects, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch is processed. As a rule `latestOffset` has acknowledged it before."""
+        """Acknowledge a processed batch. Usually `latestOffset` has done so already."""
         self._connection.run(self._worker.acknowledge(self._offset(end)))
 
     # --- on the executors

@@ -1,19 +1,19 @@
-"""The driver's half of a query that is a worker of a durable consumer. It knows no Spark.
+"""The driver's part of a query that is a worker of a durable consumer. Independent of Spark.
 
-A batch goes through these states; the number of a batch is that of the offset which it ends:
+A batch goes through these states; its number is that of its end offset:
 
-1. `take` pulls messages, which then are held: while it lasts, the server is told every third of `ack_wait`
-   that they are in progress, so that no other worker gets them.
-2. Spark writes the offset to its checkpoint, and runs the batch. A restarted driver comes in here: `hold`.
-3. Spark has committed the batch: `acknowledge`. Spark says so when it asks for the next batch, which begins
-   at the end of the last; and once more when it has written that one down.
+1. `take` pulls messages and holds them: every third of `ack_wait`, the worker reports to the server that
+   they are in progress, so that no other worker gets them.
+2. Spark writes the offset to its checkpoint, and runs the batch. A restarted driver begins here, with `hold`.
+3. `acknowledge`, when Spark has committed the batch. Spark shows this when it asks for the next batch, which
+   begins at the end of this one, and again when it has stored the offset of the next batch.
 
 With the option `allowNak`, messages of a running batch can be returned to the consumer (`give_back`); they
 are then not acknowledged. Only this process knows which: after a restart, a committed batch is therefore
-not acknowledged by its offset, and what was not acknowledged before is delivered again.
+not acknowledged by its offset, and messages that were not acknowledged are redelivered.
 
-A message that is delivered again although it is held or was just acknowledged, because the driver was away
-for longer than `ack_wait` or an acknowledgement was lost, is acknowledged and not taken a second time.
+If the driver stalled for longer than `ack_wait`, or an acknowledgement was lost, the server may redeliver
+messages that are held or were just acknowledged. They are acknowledged and not taken a second time.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class QueueWorker:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """What the consumers filter, if all of them filter the same."""
+        """The filters of the consumers, if all have the same."""
         filters = {consumer.subjects for consumer in self._consumers.values()}
         return filters.pop() if len(filters) == 1 else ()
 
     async def begin(self) -> QueueOffset:
-        """Where a new query starts: with no messages. Raises `StreamNotFound`, and as `open_consumer`."""
+        """The start of a new query: no messages. Raises `StreamNotFound`, and what `open_consumer` raises."""
         offset = QueueOffset(consumer=self._name)
         await self._look(offset)
         streams = {name: Delivered(created=each.created) for name, each in self._consumers.items()}
@@ -98,9 +98,9 @@ class QueueWorker:
         Raises `ConsumerDeleted`, `DataLoss`, and what `open_consumer` raises.
         """
         if self._offered is not None and self._offered.batch == committed.batch + 1:
-            return self._offered  # Spark has not written it down: it is still to be run.
+            return self._offered  # Spark has not stored it: it has not run yet.
         await self._look(committed)
-        # A process that was just started does not know yet whether an earlier one has acknowledged it.
+        # A new process does not know whether an earlier one has acknowledged it.
         if not self._began and not self._options.allow_nak:
             self._held.setdefault(committed.batch, committed)
         self._began = True
@@ -128,7 +128,7 @@ class QueueWorker:
             self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
     async def acknowledge(self, committed: QueueOffset) -> None:
-        """Acknowledge the messages of a batch that is held; others are acknowledged already."""
+        """Acknowledge the messages of a batch that is held; other batches are acknowledged already."""
         batch = self._held.get(committed.batch)
         if batch is None:
             return
@@ -147,7 +147,7 @@ class QueueWorker:
             self._offered = None
 
     async def give_back(self, name: str, sequences: Sequence[int], kind: bytes) -> int:
-        """Return messages of a batch that is held with a nak of this kind; how many of them are in one."""
+        """Return messages with a nak of this kind, if a held batch has them. Returns how many it has."""
         returned = 0
         for number, batch in list(self._held.items()):
             delivered, consumer = batch.streams.get(name), self._consumers.get(name)
@@ -164,7 +164,7 @@ class QueueWorker:
         return returned
 
     async def close(self) -> None:
-        """Keep nothing any more."""
+        """Stop holding messages."""
         if self._subscription is not None:
             await self._subscription.unsubscribe()
         if self._keeper is not None:
@@ -188,7 +188,7 @@ class QueueWorker:
         try:
             for name in [*names[turn:], *names[:turn]]:
                 taken[name] = {}
-                while not taken[name]:  # Again, when only known ones came: others may wait behind them.
+                while not taken[name]:  # Pull again if all were known: new ones may follow them.
                     most = left if self._left is None else min(left, self._left.get(name, 0))
                     if most <= 0 or not (pulled := await self._consumers[name].pull(most)):
                         break
@@ -213,7 +213,7 @@ class QueueWorker:
             if count > 1 and any(sequence in each.messages for each in known if each.created == created)
         ]
         if again:
-            logger.info("%d messages of %s were delivered again, and are acknowledged", len(again), name)
+            logger.info("%d messages of %s were redelivered and are acknowledged again", len(again), name)
             await self._consumers[name].acknowledge(again)
             for sequence in again:
                 del messages[sequence]
@@ -224,12 +224,12 @@ class QueueWorker:
             try:
                 await self._consumers[name].give_back(list(messages))
             except Error as error:
-                logger.info("%d messages of %s are delivered again later: %s", len(messages), name, error)
+                logger.info("%d messages of %s will be redelivered: %s", len(messages), name, error)
 
     # --- keeping
 
     async def _keep(self) -> None:
-        """Tell the server that the held messages are in progress, in time."""
+        """Report to the server, in time, that the held messages are in progress."""
         while True:
             waits = [consumer.ack_wait for consumer in self._consumers.values()]
             await asyncio.sleep(min(waits, default=3.0) / 3)
@@ -241,7 +241,7 @@ class QueueWorker:
                     try:
                         await consumer.keep(list(each.messages), each.ack)
                     except Error as error:
-                        logger.warning("messages of %s may be delivered again: %s", name, error)
+                        logger.warning("messages of %s may be redelivered: %s", name, error)
 
     # --- returning
 
@@ -285,7 +285,7 @@ class QueueWorker:
         await concurrently(open_one, [name for name in streams if name not in self._consumers])
 
     def _report(self, name: str, next_seq: int, before: Delivered, now: StreamInfo | None) -> None:
-        """Report a stream that is gone, once."""
+        """Report a missing stream once."""
         if now is not None and now.created == before.created:
             self._lost.discard(name)
         elif name not in self._lost:

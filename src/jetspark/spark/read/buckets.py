@@ -26,8 +26,9 @@ _BYTES: Final = 4 * 1024 * 1024
 
 
 class BucketPartition(InputPartition):
-    """All current keys of a bucket, or all objects of a store: one task, since only one reader sees both
-    whether a key has a newer revision, and that revision.
+    """All current keys of a bucket, or all objects of a store.
+
+    They are one task: only a reader of all revisions knows which one of a key is the newest.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Data loss as the option `failOnDataLoss` wants it reported: every loss passes through here."""
+"""Reports data loss by the option `failOnDataLoss`. Every loss is reported here."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Offset:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(
                 f"the checkpoint holds an offset that is not of format jetstream: {json!r:.200}",
-                hint="Every query needs a checkpointLocation of its own",
+                hint="Give every query its own checkpointLocation",
             ) from error
         return cls(streams, bool(json.get("initial")))
 

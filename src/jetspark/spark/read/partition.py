@@ -39,7 +39,7 @@ class RangePartition(InputPartition):
 def partitions_of(
     ranges: Sequence[StreamRange], options: SourceOptions, *, head_may_vanish: bool = False
 ) -> list[RangePartition]:
-    """Cut ranges into tasks. Spark does not tell its parallelism here, so this machine's cores decide."""
+    """Cut ranges into tasks. Spark does not pass its parallelism, so the cores of this machine count."""
     tasks = plan_tasks(
         ranges,
         parallelism=len(os.sched_getaffinity(0)),
@@ -89,7 +89,7 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
 
 
 def _joined(parts: Sequence[Part]) -> tuple[str | list[str], Chunk]:
-    """The messages of several streams, and the stream, or that of each message."""
+    """The stream, or the stream of each message if there are several, and the messages."""
     if len(parts) == 1:
         return parts[0]
     streams = [stream for stream, chunk in parts for _ in chunk]

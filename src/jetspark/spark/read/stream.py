@@ -1,5 +1,5 @@
 """`spark.readStream`: streams as they grow. One instance lives in the runner process on the driver and plans
-batches. Other instances read ranges on the executors; a partition is all they get.
+batches. Other instances read ranges on the executors, and get only a partition.
 
 Before Spark 4.2, `latestOffset` gets no start offset. The reader then remembers the end of the last batch;
 the first batch after a start, when there is nothing to remember, takes everything.
@@ -32,7 +32,7 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # Before Spark 4.2, which uses none of them.
+except ImportError:  # Spark before 4.2, which uses none of them.
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         """A placeholder: `availableNow` is one batch there."""
@@ -83,7 +83,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return after.to_json()
 
     def _too_few(self, before: Offset, after: Offset) -> bool:
-        """Whether the batch is put off until it has more messages. The first one is not."""
+        """Whether the batch is postponed until it has more messages. The first batch never is."""
         least, now = self._options.min_messages_per_trigger, time.monotonic()
         if least is None or self._tracker.stopping:
             return False

@@ -25,7 +25,7 @@ async def find_streams(
 ) -> dict[str, StreamInfo]:
     """The streams that match patterns, by name.
 
-    `known` streams, each with its next sequence, may be missing; all may be with `missing_ok`. Raises
+    `known` streams, each with its next sequence, may be missing; with `missing_ok`, all streams may. Raises
     `StreamNotFound`, and `UsageError` for a stream that cannot be read.
     """
     known = known or {}

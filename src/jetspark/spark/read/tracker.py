@@ -21,7 +21,7 @@ __all__ = ["Tracker"]
 
 
 class Tracker:
-    """Follows the streams of one query. It changes nothing on the server; offsets hold its findings."""
+    """Follows the streams of one query. It changes nothing on the server; its results are offsets."""
 
     def __init__(self, js: JetStream, options: SourceOptions) -> None:
         self._js = js
@@ -56,7 +56,7 @@ class Tracker:
         return self._ends is not None
 
     async def latest(self, known: Offset) -> Offset:
-        """The end of the streams: as `advance` just saw it, if it did."""
+        """The end of the streams, as `advance` has just seen it if it was called."""
         streams, self._for_latest = self._for_latest, None
         return Offset(_ends(await self._streams(known) if streams is None else streams))
 
@@ -88,7 +88,8 @@ class Tracker:
     async def clipped(self, ranges: list[StreamRange]) -> list[StreamRange]:
         """The ranges without sequences before the head of their stream, so that no task reads nothing.
 
-        The head is that which `advance` just saw, if it did: a task that finds another one reports it.
+        The head is the one that `advance` has just seen, if it was called. A task that finds another one
+        reports it.
         """
         streams, self._for_clipped = self._for_clipped, None
         if streams is None:

@@ -44,7 +44,7 @@ class TargetStreams:
         self._subjects[subject] = stream
 
     async def find(self, subject: str, place: str = "option subject") -> None:
-        """Find the stream of a subject from `place`. Raises `UsageError` if it is missing or a wrong one."""
+        """Find the stream of a subject from `place`. Raises `UsageError` if it is missing or unsuitable."""
         names = await stream_names(self._js.api, subject)
         wanted = self._options.stream[0] if self._options.stream else None
         is_dead = subject == self._options.dead_letter_subject

@@ -104,7 +104,7 @@ class _TaskWriter:
         return f"column subject, {self._encoder.place(row)}"
 
     def _with_row(self, error: PublishError) -> PublishError:
-        """The error with the first row that failed; an atomic batch does not tell which one it is."""
+        """The error with the first row that failed; an atomic batch does not show which one failed."""
         place = f"{self._encoder.place(error.first)}: " if error.first and not self._atomic else ""
         return PublishError(
             f"{place}{error.args[0]}", failed=error.failed, first=error.first, hint=error.hint

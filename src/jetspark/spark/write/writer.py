@@ -143,7 +143,7 @@ def _property(name: str) -> str:
 
 
 def _all_columns(items: Iterator[Any], options: SourceOptions) -> Iterator[Columns]:
-    """The values of what Spark passes to a writer: Arrow batches, or single rows to some stream writers."""
+    """The values that Spark passes to a writer: Arrow batches, or single rows to some stream writers."""
     names, data = (COLUMNS, "data") if options.bucket is None else (KEY_COLUMNS, "value")
     for first in items:
         if isinstance(first, pa.RecordBatch):
@@ -154,7 +154,7 @@ def _all_columns(items: Iterator[Any], options: SourceOptions) -> Iterator[Colum
 
 
 def _without_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Refuse messages as they were read: Spark does not tell for which table they are."""
+    """Refuse messages with all columns of a read: Spark does not pass the table that they are for."""
     for batch in batches:
         for name in _POSITIONS.intersection(batch.schema.names):
             if batch.column(name).null_count < batch.num_rows:
