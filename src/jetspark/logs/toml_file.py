@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], Where]:
-    """The tables of a file, and what names its lines in errors."""
+    """The tables of a file, and the `Where` that names its lines in errors."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

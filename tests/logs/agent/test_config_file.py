@@ -99,7 +99,7 @@ MISTAKES = {
     "two-rules": (
         "max_lines = 9",
         'preset = "go"',
-        "line 14, input.app.multiline: a multi-line rule is one of",
+        "line 14, input.app.multiline: a multi-line rule needs exactly one of",
     ),
     "preset": ('start = "[0-9]"', 'preset = "c"', "line 15, input.app.multiline.preset: "),
     "timeout": ("timeout = 1", "timeout = 0", "line 16, input.app.multiline.timeout: "),

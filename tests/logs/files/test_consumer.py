@@ -155,9 +155,9 @@ async def test_ack_all_waits_for_what_a_crashed_reader_had(
     crashed = await stream.get_consumer(consumer.name)
     assert len(await crashed.fetch(3)) == 3
     running = Running(js, consumer, LogFiles(tmp_path), ack_every=1, ack_interval=0.1)
-    await running.says("3 earlier messages went elsewhere: nothing is acknowledged until")
+    await running.says("3 earlier messages were delivered elsewhere: nothing is acknowledged until")
     assert (await consumer.info()).num_ack_pending == 10
-    await running.says("the missing messages came")
+    await running.says("the missing messages have arrived")
     await acknowledged(consumer)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == sorted(expected("h", 1, 10))
@@ -192,8 +192,8 @@ async def test_ack_all_once_leaves_what_it_must_not_acknowledge(
     assert lines(tmp_path / "h.log") == expected("h", 4, 10)
     assert (await consumer.info()).num_ack_pending == 10
     assert running.notes == [
-        "3 earlier messages went elsewhere: nothing is acknowledged until the server redelivers them, "
-        "in at most 30 s"
+        "3 earlier messages were delivered elsewhere: nothing is acknowledged until the server redelivers "
+        "them, in at most 30 s"
     ]
 
 
@@ -212,7 +212,7 @@ async def test_ack_all_notices_a_message_that_went_elsewhere(
     await until(asked, "both wait")
     await publish(js, stream, "h", 6, 20)
     assert len(await other) == 1
-    await running.says("the missing messages came")
+    await running.says("the missing messages have arrived")
     await acknowledged(consumer)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == sorted(expected("h", 1, 20))

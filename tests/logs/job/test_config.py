@@ -188,12 +188,12 @@ MISTAKES = {
     "field-inside-of-a-field": (
         '"combined"',
         '"json"\nfields = { a = "string", "a.b" = "int" }',
-        "line 14, parse.fields.a.b: a is a field of its own, and cannot have fields inside",
+        "line 14, parse.fields.a.b: a is a field, and cannot contain fields",
     ),
     "field-around-fields": (
         '"combined"',
         '"json"\nfields = { "a.b" = "int", a = "string" }',
-        "line 14, parse.fields.a: a has fields inside, and cannot be a field of its own",
+        "line 14, parse.fields.a: a contains fields, and cannot be a field",
     ),
     "fields-by-case": (
         '"combined"',
@@ -235,7 +235,7 @@ MISTAKES = {
         '"combined"',
         '"grok"\npattern = "%{DATA:a} %{DATA:b} %{GREEDYDATA:c}"',
         "line 14, parse.pattern: could take hours on some lines: several repetitions can match the same "
-        "text. Exclude what is between them, such as `[^ ]*` or `%{NOTSPACE}` for `.*`; "
+        "text. Exclude the text between them, such as `[^ ]*` or `%{NOTSPACE}` for `.*`; "
         "or set `max_line = 2345`",
     ),
     "long-lines": (
@@ -287,12 +287,12 @@ MISTAKES = {
     "no-place": (
         'subject = "dead.lines"',
         "",
-        "line 27, dead_letters: set subject or drop = true, and not both",
+        "line 27, dead_letters: set either subject or drop = true",
     ),
     "both-places": (
         '"dead.lines"',
         '"dead.lines"\ndrop = true',
-        "line 27, dead_letters: set subject or drop = true, and not both",
+        "line 27, dead_letters: set either subject or drop = true",
     ),
     "loop": (
         "dead.lines",

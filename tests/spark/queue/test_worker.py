@@ -70,8 +70,8 @@ async def test_a_consumer_that_the_query_creates_delivers_no_payloads(
     [
         ({"deliver_subject": "push.here"}, {}, "pushes to push.here; Spark pulls"),
         ({"ack_policy": "none"}, {}, "has ack_policy none; Spark acknowledges each message"),
-        ({"ack_wait": 1.0}, {}, "delivers again after 1 s, too soon.*ack_wait"),
-        ({"backoff": [1.5, 30.0], "max_deliver": 5}, {}, "delivers again after 1.5 s, too soon"),
+        ({"ack_wait": 1.0}, {}, "redelivers after 1 s, too soon.*ack_wait"),
+        ({"backoff": [1.5, 30.0], "max_deliver": 5}, {}, "redelivers after 1.5 s, too soon"),
         ({"max_ack_pending": 1000}, {}, "max_ack_pending 1000, less than the 100000 messages of a batch.*"),
         ({"max_ack_pending": 9}, {"maxMessagesPerTrigger": 10}, "set maxMessagesPerTrigger to 9 or less"),
         ({"filter_subject": "{}.a"}, {"subjects": "{}.b"}, "delivers .*a, not option subjects"),

@@ -53,7 +53,7 @@ _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 10.0
 #: Seconds without an acknowledgement before the agent reports it.
 _SILENCE: Final = 30.0
-#: Seconds that work gets to end after `stop` if nothing is in flight.
+#: Seconds that work may take to end after `stop` if nothing is in flight.
 _STOP_WAIT: Final = 0.5
 #: Attempts to read back stored ids.
 _ATTEMPTS: Final = 3
@@ -111,7 +111,7 @@ class Agent:
         self._last_status: AgentStatus | None = None
 
     def stop(self) -> None:
-        """Read no more; `run` returns when the lines in flight are stored."""
+        """Stop reading; `run` returns when the lines in flight are stored."""
         if not self._stopping.is_set():
             self._deadline = time.monotonic() + self._options.grace
         self._stopping.set()
@@ -151,7 +151,7 @@ class Agent:
                 self._positions.load()
                 self._stored_ids.since = self._positions.since
                 await self._load_journals()
-            # Before anything else that may wait: once a file is open, a rotation cannot lose it.
+            # Open files before anything else that may wait: a rotation cannot lose an open file.
             self._watched.take(await asyncio.to_thread(self._watched.look))
             for pattern in await asyncio.to_thread(self._watched.unmatched):
                 self._report(f"no file matches {pattern}{'' if self._options.once else ' yet'}")
@@ -295,7 +295,7 @@ class Agent:
             await self._pause(self._options.poll)
 
     async def _read_back(self) -> None:
-        """Find out which lines beyond the positions the stream has, if there may be any."""
+        """Read the ids of lines beyond the positions that the stream already has, if there may be any."""
         tries = 0
         while self._stored_ids.since is not None and not self._stopping.is_set():
             connection = self._js.connection
@@ -348,7 +348,7 @@ class Agent:
             if self._switch.paused or self._stopping.is_set():
                 return start
             last = min(number + _PIECE, len(lines))
-            while not lines[last - 1].size:  # Its bytes are those of the next event.
+            while not lines[last - 1].size:  # Its bytes are counted with the next event.
                 last += 1
             end = lines[last].offset - begin if last < len(lines) else len(data)
             piece = lines[number:last]

@@ -26,9 +26,9 @@ _RULES: Final = ("preset", "start", "continuation")
 
 
 class ShipFile(msgspec.Struct, frozen=True):
-    """What a file says."""
+    """The contents of a file."""
 
-    #: Keyword arguments of `ShipOptions`, those that the file sets.
+    #: The keyword arguments of `ShipOptions` that the file sets.
     options: dict[str, Any]
     #: The stream to create if it is missing.
     create: str | None

@@ -21,13 +21,13 @@ __all__ = ["CONTAINERS", "ContainerLine", "Unwrap"]
 
 
 class ContainerLine(NamedTuple):
-    """What a line of a runtime contains."""
+    """The contents of a line of a runtime."""
 
     #: `stdout` or `stderr`; empty if the runtime did not write the line.
     output: bytes
     #: Whether the text ends with it. If not, it continues in the next line of this output.
     ended: bool
-    #: What the container wrote, without a line feed.
+    #: The text that the container wrote, without a line feed.
     text: bytes
 
 

@@ -39,7 +39,7 @@ class _Found(NamedTuple):
 
 
 class WatchedFiles:
-    """The followed files of all inputs, by device and inode. The first input that matches a file has it."""
+    """The followed files of all inputs, by device and inode. A file belongs to the first matching input."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class WatchedFiles:
         return list(found.values())
 
     def unmatched(self) -> list[str]:
-        """The patterns that match nothing."""
+        """The patterns that match no file."""
         return [
             pattern
             for source, _ in self._inputs
@@ -119,7 +119,7 @@ class WatchedFiles:
         self._report(f"{file.position.path} was truncated: reading it from its start")
 
     def is_finished(self, file: TailedFile) -> bool:
-        """Whether no pattern matches it, and no new lines came for `close_after` seconds."""
+        """Whether no pattern matches the file, and it had no new lines for `close_after` seconds."""
         if file.left is None:
             return False
         return time.monotonic() - max(file.left, file.grown) >= self._close_after
@@ -193,7 +193,7 @@ class WatchedFiles:
                         self._take_renamed(_open(entry.path, source, os.O_NOFOLLOW), position, found)
                         return
         except OSError:
-            return  # The directory is gone too.
+            return  # The directory was deleted too.
 
     def _take_renamed(self, opened: _Found, position: FilePosition, found: dict[Key, _Found]) -> None:
         try:
@@ -234,7 +234,7 @@ def _open(path: str, source: LogInput, flags: int = 0) -> _Found:
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise FileNotFoundError(path)  # the regular file is gone
+            raise FileNotFoundError(path)  # It is no longer a regular file.
     except BaseException:
         os.close(fd)
         raise

@@ -29,7 +29,7 @@ class Truncated(Exception):
 
 
 class FileState(NamedTuple):
-    """What changes when a file is written to: its time in nanoseconds, and its size."""
+    """The modification time, in nanoseconds, and the size: one of them changes with every write."""
 
     mtime: int
     size: int
@@ -53,7 +53,7 @@ class TailedFile:
         #: Its state at the last read.
         self.read_at = _NEVER
         self._incomplete = _NEVER
-        #: When to stop waiting for more of an event, by the monotonic clock; None to wait for any time.
+        #: When to stop waiting for more of an event, by the monotonic clock; None to wait indefinitely.
         self._give_up: float | None = None
         # An event that may continue, and where it begins.
         self._held = b""
@@ -155,7 +155,7 @@ class TailedFile:
     def note(self) -> None:
         """Record in the position whether the file was deleted: another file may get its inode."""
         if self._fd >= 0:
-            with suppress(OSError):  # The file system may be gone.
+            with suppress(OSError):  # The file system may be unmounted.
                 self.position.deleted = os.fstat(self._fd).st_nlink == 0
             self.position.seen = time.time()
 

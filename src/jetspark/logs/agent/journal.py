@@ -29,7 +29,7 @@ _LONGEST_LOOK: Final = 60.0
 class JournalLines(NamedTuple):
     """Entries as lines, at their sequence numbers, and the bytes of those lines."""
 
-    #: What the ids of the entries have in common.
+    #: The common part of the ids of the entries.
     identity: str
     lines: list[Line]
     data: bytes
@@ -69,7 +69,7 @@ class Journal:
         self._report = report
         self._arrived: asyncio.Queue[list[JournalEntry]] = asyncio.Queue(_AHEAD)
         self._entries: deque[JournalEntry] = deque()
-        # The cursors of entries that were sent, and the offsets behind them.
+        # The entries that were sent: the offset after each, and its cursor.
         self._sent: deque[tuple[int, str]] = deque()
         self._reading: asyncio.Task[None] | None = None
 

@@ -1,4 +1,4 @@
-"""Entries of systemd's journal: reads the export format, and makes a line of JSON of each entry. No I/O.
+"""Entries of systemd's journal: reads the export format, and turns each entry into a line of JSON. No I/O.
 
 The format, which `journalctl --output=export` writes, is one field a line, as `NAME=value`, or as `NAME`, the
 size in 8 bytes and the value if this is binary. `__CURSOR` comes first, and a blank line ends the entry.
@@ -39,7 +39,7 @@ def place_of(cursor: str) -> tuple[str, int]:
 
 
 class EntryParser:
-    """Turns what journalctl writes into entries of at most `limit` bytes; larger ones have cut values."""
+    """Parses the output of journalctl into entries of at most `limit` bytes. Larger ones have cut values."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -25,7 +25,7 @@ _MOST_LINES: Final = 1_000_000
 #: state that has no patterns, the event is complete.
 _States: TypeAlias = Mapping[str, Sequence[tuple[str, str]]]
 
-#: What the first line of an event is tried against; if nothing matches, the state is `_MESSAGE`.
+#: The patterns for the first line of an event; if none matches, the state is `_MESSAGE`.
 _FIRST: Final = "first"
 _MESSAGE: Final = "message"
 
@@ -96,7 +96,7 @@ class Multiline:
     ) -> None:
         rules = sum(map(bool, (preset, start, continuation)))
         if rules > 1 or not (rules or container):
-            raise UsageError("a multi-line rule is one of a preset, a start and a continuation pattern")
+            raise UsageError("a multi-line rule needs exactly one of preset, start and continuation")
         if container and container not in CONTAINERS:
             raise UsageError(f"container must be one of {', '.join(CONTAINERS)}, not {container!r}")
         if preset and preset not in PRESETS:
@@ -107,7 +107,7 @@ class Multiline:
             raise UsageError(f"multi-line max_lines must be from 1 to {_MOST_LINES}, not {max_lines!r}")
         self.timeout = timeout
         self.max_lines = max_lines
-        #: What a line of a container contains; None for other lines.
+        #: Parses a line of a container; None for other lines.
         self.unwrap = CONTAINERS[container] if container else None
         states = PRESETS[preset] if preset else _states_of(start, continuation) if rules else {}
         self._states: dict[str, list[tuple[Callable[[bytes], object], str]]] = {

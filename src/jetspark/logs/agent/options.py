@@ -39,14 +39,14 @@ class ShipOptions:
             positions.
         exclude: Glob patterns of file names to skip; by default those of compressed files.
         multiline: Joins lines to events; by default each line is an event.
-        inputs: Several inputs, each with patterns of its own; none by default.
-        host: Name of this host; by default the one that the system has.
+        inputs: Several inputs, each with its own patterns; none by default.
+        host: Name of this host; by default that of the system.
         prefix: First part of subjects, `logs` by default: `<prefix>.<partition>.<host>`.
         partitions: Number of partitions, 16 by default. A hash of its name assigns a host to one of them.
         positions: File that keeps the positions; by default `jetspark/ship.json` in `XDG_STATE_HOME`.
         from_end: Begin at the end of files that exist at the start and have no position; by default at their
             beginning.
-        once: Ship the existing lines, then end; by default it goes on.
+        once: Ship the existing lines, then end; by default the agent keeps following the files.
         max_line: Bytes at which a line is cut; 256 KiB by default.
         compress: `gzip` or `zstd`; by default payloads are not compressed.
         window: Most messages in flight; 4096 by default.
@@ -56,7 +56,7 @@ class ShipOptions:
             60 by default.
         save_every: Seconds between two saves of the positions; 1 by default.
         grace: Seconds that `stop` waits for acknowledgements; 10 by default.
-        control: Whether the pause switch is obeyed, as by default.
+        control: Whether to obey the pause switch; True by default.
     """
 
     patterns: Sequence[str] = ()

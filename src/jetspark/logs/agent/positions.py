@@ -66,7 +66,7 @@ class FilePosition(msgspec.Struct, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """What the ids of its lines have in common. Only when the fingerprint is taken."""
+        """The common part of the ids of its lines. Valid when the fingerprint is taken."""
         device = self.device if self.origin is None else self.origin
         return f"{device:x}-{self.inode:x}-{self.head}-{self.generation}"
 
@@ -81,7 +81,7 @@ class JournalPosition(msgspec.Struct, kw_only=True):
 
     @property
     def prefix(self) -> str:
-        """What the ids of its entries have in common. The series and the sequence number follow."""
+        """The common part of the ids of its entries. The series and the sequence number follow."""
         return f"journal-{self.input}"
 
     @property
@@ -126,7 +126,7 @@ class Positions:
             self.close()
             raise UsageError(
                 f"another agent uses the positions in {self.path}",
-                hint="Give each agent a file of its own with --positions",
+                hint="Give each agent its own file with --positions",
             ) from None
         try:
             data = self.path.read_bytes()
@@ -179,7 +179,7 @@ class Positions:
     def write(self, number: int, data: bytes) -> None:
         """Replace the file with `data`, so that a crash leaves the old or the new one. Thread-safe.
 
-        Data older than what is already written is skipped. Raises `OSError`.
+        Data older than the written data is skipped. Raises `OSError`.
         """
         with self._writing:
             if number > self._written:

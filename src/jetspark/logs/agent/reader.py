@@ -135,7 +135,7 @@ class FileReader:
         at_end = len(data) < size
         complete = data.rfind(b"\n") + 1
         final = (finished or self._once) and at_end
-        # What was written since the state was taken is not old enough.
+        # Bytes that were written after the state was taken are not old enough.
         timed_out = file.timed_out(file.read_at) and file.offset + len(data) == file.read_at.size
         if end := len(data) if final else complete if timed_out else 0:
             file.end_event(file.offset + end)

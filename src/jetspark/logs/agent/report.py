@@ -1,4 +1,4 @@
-"""The state of an agent, and the report of it."""
+"""The state of an agent, and its report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def agent_name(options: ShipOptions) -> str:
-    """Stable across restarts, so that an agent has one report and not one for each start."""
+    """The name of an agent. It is stable across restarts, so that an agent has one report."""
     own = str(options.positions.absolute()) if options.file_inputs else f"stdin {os.getpid()}"
     return f"{subject_token(options.host)}-{digest(own, 6)}"
 

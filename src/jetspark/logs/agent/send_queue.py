@@ -27,7 +27,7 @@ __all__ = ["SendQueue", "Source"]
 #: because lines in flight may no longer be in their file.
 _FOREVER: Final = 30 * 86400.0
 
-#: What has a position.
+#: A source of lines that has a position.
 Source: TypeAlias = TailedFile | Journal
 
 
@@ -49,7 +49,7 @@ class _Piece(NamedTuple):
 
 
 class SendQueue:
-    """Lines on their way to the stream.
+    """Publishes lines, and keeps them until the stream has stored them.
 
     A `careful` queue, used after a rejection, first sends one line alone and waits for its acknowledgement.
     Otherwise a full stream could keep rejecting a large line and storing the small ones after it.
@@ -137,11 +137,11 @@ class SendQueue:
         self._publisher.check()
 
     async def quiet(self, timeout: float) -> bool:
-        """Wait until nothing is in flight: True, or False after `timeout` seconds."""
+        """Wait until nothing is in flight. Returns False after `timeout` seconds."""
         return await self._publisher.settled(timeout)
 
     def settle(self) -> None:
-        """Advance the positions to what is stored by now."""
+        """Advance the positions past all stored lines."""
         stored, pieces = self._publisher.stored, self._pieces
         while pieces and pieces[0].numbers[-1] <= stored:
             piece = pieces.popleft()

@@ -46,7 +46,7 @@ class StandardInput:
             if data is not None:
                 rest += data
                 lines, used = self._split(rest, offset)
-            else:  # Time is over for the last event, if it is more than an incomplete line.
+            else:  # The last event has timed out, unless it is only an incomplete line.
                 lines, used = self._split(rest[: rest.rfind(b"\n") + 1], offset, final=True)
             rest, offset = rest[used:], offset + used
             if lines:
@@ -60,7 +60,7 @@ class StandardInput:
         return join_events(data, offset, self._limit(), self._rule, final=final)
 
     async def _chunks(self) -> AsyncIterator[bytes | None]:
-        """What arrives, and None when nothing did for the time of the rule.
+        """The data as it arrives, and None when nothing arrived within the timeout of the rule.
 
         Read in a daemon thread: a read that never returns must not keep the process alive.
         """
@@ -90,7 +90,7 @@ class StandardInput:
                     arriving = await arrived.get()
             except TimeoutError:
                 yield None
-                timeout = None  # Until something arrives.
+                timeout = None  # Wait until data arrives.
                 continue
             if isinstance(arriving, OSError):
                 raise Error(f"cannot read standard input: {arriving.strerror}") from arriving

@@ -158,7 +158,7 @@ async def pause_consumer(js: JetStream, stream: str, consumer: str, until: datet
 async def resume_consumer(js: JetStream, stream: str, consumer: str) -> PausedConsumer:
     """Resume a consumer, and delete its record, even if the consumer was deleted.
 
-    Raises `ConsumerNotFound` or `StreamNotFound` if there is neither.
+    Raises `ConsumerNotFound` or `StreamNotFound` if neither exists.
     """
     gone: ConsumerNotFound | StreamNotFound | None = None
     recorded = 0

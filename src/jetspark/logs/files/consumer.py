@@ -2,7 +2,7 @@
 
 | event | acknowledgement |
 |---|---|
-| lines are written and synced | ack of each message; with ack policy `all`, of the last one now and then |
+| lines are written and synced | ack of each message; with ack policy `all`, of the last one at intervals |
 | the disk is full | nak with a delay; nothing new is pulled until then, which keeps the order |
 | the message is invalid: no host in the subject, damaged headers or compression | term, with the reason |
 | writing takes long | in progress, repeatedly |
@@ -40,10 +40,10 @@ __all__ = ["ConsumeOptions", "LogConsumer", "LogStatus", "log_writer_samples"]
 _PULL_BYTES: Final = 16 * 1024 * 1024
 #: The largest size of subject and reply subject, which a pull counts.
 _SUBJECTS: Final = 16 * 1024
-#: Seconds after which a pull expires. `stop` waits for it: what is on its way to a pull that was left is
+#: Seconds after which a pull expires. `stop` waits for it: messages of an abandoned pull are
 #: redelivered only after the ack wait, and then out of order.
 _PULL: Final = 1.0
-#: Seconds between attempts while the server is away.
+#: Seconds between attempts while the server is unavailable.
 _RETRY_WAIT: Final = 1.0
 #: Seconds that the server may be late with a redelivery.
 _LATE: Final = 1.0
@@ -125,7 +125,7 @@ class LogConsumer:
         ack_every, self._batch = options.ack_every, options.batch
         if config.max_ack_pending is not None and config.max_ack_pending > 0:
             # The server stops delivering at this many. Leave room for the next batch while the
-            # acknowledgement of the last one is on its way.
+            # acknowledgement of the last one is in flight.
             ack_every = max(min(options.ack_every, config.max_ack_pending // 2), 1)
             self._batch = max(min(options.batch, config.max_ack_pending // 4), 1)
         # With ack policy `all`.
@@ -148,11 +148,11 @@ class LogConsumer:
             )
 
     def stop(self) -> None:
-        """Pull no more; `run` returns when the pulled messages are written and acknowledged."""
+        """Stop pulling; `run` returns when the pulled messages are written and acknowledged."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Write until `stop`; with `once`, until no messages are left. Raises errors that do not pass."""
+        """Write until `stop`; with `once`, until no messages are left. Raises non-transient errors."""
         try:
             while not self._stopping.is_set():
                 messages = await self._pull_with_retry()
@@ -165,12 +165,12 @@ class LogConsumer:
             if self._cumulative is not None:
                 self._cumulative.ack()
             with suppress(Timeout, ConnectionError):
-                await self._js.connection.flush()  # Without a server, it redelivers them later.
+                await self._js.connection.flush()  # If this fails, the server redelivers them later.
 
     # --- pulling
 
     async def _pull_with_retry(self) -> Sequence[JetStreamMsg]:
-        """Messages; none while the server is away, which is reported once."""
+        """Pull messages. Returns none while the server is unavailable, and reports that once."""
         try:
             messages = await self._pull()
         except Error as error:
@@ -209,7 +209,7 @@ class LogConsumer:
         cumulative = self._cumulative
         if cumulative is None or not cumulative.waiting:
             return True
-        return not cumulative.ack()  # The server may deliver more then.
+        return not cumulative.ack()  # After an acknowledgement, the server may deliver more.
 
     # --- writing
 
@@ -287,14 +287,14 @@ class LogConsumer:
             self._cumulative.ack_if_due()
 
     def _report_missing(self, missing: int) -> None:
-        """Say once that messages are missing, and that they came."""
+        """Report once that messages are missing, and once that they have arrived."""
         if missing and not self._incomplete:
             self._report(
-                f"{missing:,} earlier messages went elsewhere: nothing is acknowledged until the server "
-                f"redelivers them, in at most {self._ack_wait:g} s"
+                f"{missing:,} earlier messages were delivered elsewhere: nothing is acknowledged until the "
+                f"server redelivers them, in at most {self._ack_wait:g} s"
             )
         elif not missing and self._incomplete:
-            self._report("the missing messages came")
+            self._report("the missing messages have arrived")
         self._incomplete = missing > 0
 
     def _nak(self, messages: Sequence[JetStreamMsg]) -> None:

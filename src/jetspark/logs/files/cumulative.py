@@ -2,8 +2,8 @@
 
 It must not cover a message that is not on disk: one that was lost with a connection, or that another reader
 has. Such a message leaves a gap in the sequences of the consumer; before the first batch, there may be any
-number of them. After a gap, nothing is acknowledged until the server waits for exactly the messages that are
-here. Until then it redelivers: the missing ones are written, the others are known.
+number of them. After a gap, nothing is acknowledged until the server waits for exactly the messages that
+were received here. Until then it redelivers: missing messages are written, known ones are skipped.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class CumulativeAck:
         self._last: JetStreamMsg | None = None
         self._since = 0.0
         self._acked = 0
-        # Whether every message that was delivered came here, and the consumer sequence of the next one.
+        # Whether every delivered message was received here, and the consumer sequence of the next one.
         self._complete = False
         self._next = 0
-        #: The number of messages that were delivered and did not come here.
+        #: The number of delivered messages that were not received here.
         self.missing = 0
 
     @property
@@ -54,11 +54,11 @@ class CumulativeAck:
 
     @property
     def due(self) -> float | None:
-        """When to acknowledge, by the monotonic clock; None when there is nothing that may be."""
+        """When to acknowledge, by the monotonic clock; None if nothing may be acknowledged."""
         return self._since + self._interval if self._last is not None and self._covered(self._last) else None
 
     async def receive(self, messages: Sequence[JetStreamMsg]) -> None:
-        """Look for gaps before these messages, and ask the server when there was one."""
+        """Look for gaps before these messages. If there is one, compare with the server."""
         sequences = [message.metadata.sequence for message in messages]
         received = {sequence.stream for sequence in sequences}
         following = range(self._next, self._next + len(sequences))
@@ -70,7 +70,7 @@ class CumulativeAck:
             await self._compare(received)
 
     async def _compare(self, received: set[int]) -> None:
-        """Compare what is here with what the server waits for."""
+        """Compare the received messages with those that the server waits for."""
         try:
             info = await self._consumer.info()
             if info.num_ack_pending > len(self._written | self._unwritten):
@@ -91,22 +91,22 @@ class CumulativeAck:
         self.missing = max(pending - here, 0)
         self._complete = pending == here
         if pending < here:
-            # Some were deleted from the stream. What the server still waits for, it redelivers.
+            # Some were deleted from the stream. The server redelivers those that it still waits for.
             self._forget(received)
 
     def _forget(self, received: set[int]) -> None:
-        """Know nothing but the messages that were received last."""
+        """Forget all messages but those that were received last."""
         self._written, self._unwritten, self._last, self._acked = set(), received, None, 0
 
     def knows(self, message: JetStreamMsg) -> bool:
         """Whether the message is on disk already."""
         metadata = message.metadata
         sequence = metadata.sequence.stream
-        # The server may redeliver a message while its acknowledgement is on the way.
+        # The server may redeliver a message while its acknowledgement is in flight.
         return sequence in self._written or (sequence <= self._acked and metadata.num_delivered > 1)
 
     def add(self, messages: Sequence[JetStreamMsg]) -> None:
-        """These are written or settled, one after the other; acknowledge when there are enough."""
+        """Add messages that are written or settled, in order. Acknowledges when there are enough."""
         for message in messages:
             sequence = message.metadata.sequence.stream
             self._unwritten.discard(sequence)
@@ -121,25 +121,25 @@ class CumulativeAck:
             self.ack()
 
     def hold(self, messages: Sequence[JetStreamMsg]) -> None:
-        """These are written, but one before them is not: it is redelivered, unless it was deleted."""
+        """Add written messages that follow a missing one. The server redelivers it unless it was deleted."""
         sequences = {message.metadata.sequence.stream for message in messages}
         self._written |= sequences
         self._unwritten -= sequences
         self._complete = False
 
     def covers(self, message: JetStreamMsg) -> bool:
-        """Whether an acknowledgement or a term of this message covers only what is on disk."""
+        """Whether an acknowledgement or a term of this message covers only messages on disk."""
         sequence = message.metadata.sequence.stream
         before = self._last is None or self._last.metadata.sequence.stream < sequence
         return before and self._complete and sequence <= min(self._unwritten, default=sequence)
 
     def ack_if_due(self) -> None:
-        """Acknowledge if it is time."""
+        """Acknowledge if it is due."""
         if self.due is not None and time.monotonic() >= self.due:
             self.ack()
 
     def ack(self) -> bool:
-        """Acknowledge what is written; False if something before it is not."""
+        """Acknowledge the written messages. Returns False if an earlier one is not written."""
         if self._last is None:
             return True
         if not self._covered(self._last):

@@ -1,6 +1,6 @@
 """Writes a batch of messages to the files of their hosts. Runs in a thread.
 
-Any publisher decides what a message contains, so memory is bounded: the size of a decompressed payload is
+Messages are untrusted, so memory is bounded: the size of a decompressed payload is
 limited, and lines are written in slices.
 """
 
@@ -60,7 +60,7 @@ class LogWriter:
         return len(self._hosts)
 
     def write(self, messages: Sequence[JetStreamMsg], knows: Knows | None = None) -> Outcome:
-        """Write and sync; never raises. `knows` tells which messages are on disk already."""
+        """Write and sync; never raises. `knows` says which messages are on disk already."""
         outcome = Outcome()
         try:
             self._write(messages, knows, outcome)

@@ -19,7 +19,7 @@ spark_home      where Spark starts from, and an archive of its classes
 session         starts Spark
 config_file     reads and checks `pipeline.toml`
 dead_letters    lines that do not parse, as messages
-trial           what a job makes of a few lines, without writing
+trial           parses a few lines as the job would, without writing
 preflight       checks against the server before Spark starts
 job             the streaming queries
 runner          runs the queries, and reports progress

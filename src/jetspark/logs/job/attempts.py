@@ -1,8 +1,8 @@
-"""The files of a batch before they belong to a table: each attempt at a batch has a directory of its own.
+"""The files of a batch before they belong to a table: each attempt at a batch has its own directory.
 
 It is `data/<checkpoint>/<batch>-<random>` below the table, where no reader looks. The sinks `delta` and
-`iceberg` commit its files. A killed job leaves an attempt behind; the next removes it when it has committed
-the batch, and compaction removes what is left after a day.
+`iceberg` commit its files. A killed job leaves an attempt behind. The next run deletes it when it has
+committed the batch; compaction deletes what is left after a day.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = [
     "table_storage",
 ]
 
-#: So often a commit is tried while other writers change the table.
+#: Attempts to commit while other writers change the table.
 COMMIT_ATTEMPTS: Final = 20
-#: No batch takes so long: an older file that is in no version of the table was left over by a killed process.
+#: No batch takes this long: an older file that is in no version of the table was left by a killed process.
 LEFT_OVER: Final = timedelta(days=1)
 _OPTIONS: Final = {
     **PARQUET_OPTIONS,
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # Hadoop would write a `.crc` beside each local file, which only Hadoop reads and nobody deletes.
+    # Hadoop would write a `.crc` beside each local file, which only Hadoop reads and nothing deletes.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
@@ -95,7 +95,7 @@ def batch_taken_error(where: Where, path: str, batch: int) -> Exception:
 
 
 def back_off(attempts: int) -> Iterator[bool]:
-    """So many attempts, with pauses between them; each tells whether it is the last."""
+    """Yield once for each attempt, with pauses in between: whether it is the last one."""
     for attempt in range(attempts):
         if attempt:
             time.sleep(random.uniform(0.01, 0.1) * attempt)
@@ -103,11 +103,11 @@ def back_off(attempts: int) -> Iterator[bool]:
 
 
 def remove_empty_directories(path: str, keep: timedelta) -> None:
-    """Remove local directories that have been empty for so long."""
+    """Remove local directories that have been empty for this long, and for a day at least."""
     if not is_local(path):
         return
     before = (datetime.now(UTC) - max(keep, LEFT_OVER)).timestamp()
     for directory, _, _ in os.walk(f"{path}/data", topdown=False):
-        with contextlib.suppress(OSError):  # It is not empty, or gone.
+        with contextlib.suppress(OSError):  # It is not empty, or was removed.
             if os.stat(directory).st_mtime < before:
                 os.rmdir(directory)

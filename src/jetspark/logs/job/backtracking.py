@@ -92,12 +92,12 @@ class _Walk:
             least, most, inner = value
             self._apart(inner, before, flags)
             characters = _characters(inner, flags)
-            if most > _MANY:  # Each way to come here passes over it again.
+            if most > _MANY:  # Each way to reach this place tries it again.
                 self._note(before, characters)
             return _across(before, characters) if least and _width(inner) else before
         if kind is op.GROUPREF:
             self._note(before, _ALL)
-        return before  # A position, a reference, or what Java does not have.
+        return before  # A position, a reference, or something that Java does not have.
 
     def _branch(self, choices: Sequence[Any], before: _Open, flags: int) -> _Open:
         after: _Open = {}
@@ -106,7 +106,7 @@ class _Walk:
         if self._loops:
             firsts, seen = [_first(choice, flags) for choice in choices], 0
             for first in firsts:
-                if first & seen or not first:  # Two choices fit: that is a choice for each time around.
+                if first & seen or not first:  # Two branches fit: a choice in each iteration.
                     return _either(
                         after, self._varied(before, _characters([(op.BRANCH, (0, choices))], flags))
                     )
@@ -134,7 +134,7 @@ class _Walk:
         return after if least and _width(inner) else _either(before, after)
 
     def _around(self, inner: Any, before: _Open, flags: int) -> _Open:
-        """A loop, until another time around changes nothing; if that does not come, it is exponential."""
+        """Walk a loop until another iteration changes nothing. If every iteration does, it is exponential."""
         self._loops += 1
         after = self.sequence(inner, before, flags)
         for _ in range(2 * len(after) + 4):
@@ -148,7 +148,7 @@ class _Walk:
         return after
 
     def _varied(self, before: _Open, characters: _Chars) -> _Open:
-        """What is open after a repetition of these characters."""
+        """The open repetitions after one of these characters."""
         return _either(before, {(characters, 0): self._note(before, characters)})
 
     def _note(self, before: _Open, characters: _Chars) -> float:
@@ -162,14 +162,14 @@ class _Walk:
         return shared
 
     def _apart(self, inner: Any, before: _Open, flags: int) -> None:
-        """What is matched once for each way to come here, and not again."""
+        """Count a part that is matched once for each way to reach this place, and not again."""
         walk = _Walk()
         walk.sequence(inner, {}, flags)
         self.worst = max(self.worst, walk.worst + max(before.values(), default=0.0))
 
 
 def _rest(nodes: Any, flags: int) -> Any:
-    """What the last node repeats, if it takes any rest of a line: then nothing before it is tried again."""
+    """The repeated part of the last node, if that takes any rest of a line: nothing before it is retried."""
     if not len(nodes):
         return None
     kind, value = nodes[-1]

@@ -36,7 +36,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Place(NamedTuple):
-    """Where a message is, and when it was stored: a stream that is made anew counts from 1 again."""
+    """Where a message is, and when it was stored: a stream that is created again restarts at 1."""
 
     stream: str
     sequence: int
@@ -66,20 +66,20 @@ class SourceSection:
         return self
 
     def check(self, where: Where) -> None:
-        """Check what the types do not. Raises `UsageError`."""
+        """Check what the types cannot express. Raises `UsageError`."""
 
     def read(self, spark: SparkSession, headers: Mapping[str, str]) -> DataFrame:
         """The messages as a streaming frame: the columns of `format("jetstream")`, and of these headers."""
         raise NotImplementedError
 
     def read_first(self, spark: SparkSession, headers: Mapping[str, str], count: int) -> DataFrame:
-        """So many messages from the start, with the columns of `read`."""
+        """The first `count` messages, with the columns of `read`."""
         raise NotImplementedError
 
     def read_again(
         self, spark: SparkSession, headers: Mapping[str, str], places: Iterable[Place]
     ) -> DataFrame:
-        """A few messages with the columns of `read`. Raises `DataLoss` for those that are gone."""
+        """A few messages with the columns of `read`. Raises `DataLoss` for deleted ones."""
         raise NotImplementedError
 
     def options(self) -> dict[str, str]:
@@ -92,7 +92,7 @@ class SourceSection:
 
 
 class Compacted(NamedTuple):
-    """What `pipeline compact` did."""
+    """The result of `pipeline compact`."""
 
     #: Small files that were merged, and the large ones that replace them.
     merged: int
@@ -113,7 +113,7 @@ class SinkSection:
         return ""
 
     def partitions(self, config: Config) -> tuple[str, ...] | None:
-        """What divides the files, as `explain` shows it; None for a sink without files."""
+        """The columns that divide the files, as `explain` shows them; None for a sink without files."""
         return None
 
     def resolved(self, resolve: Callable[[str], str]) -> Self:
@@ -121,7 +121,7 @@ class SinkSection:
         return self
 
     def check(self, config: Config, where: Where) -> None:
-        """Check what the types do not. Raises `UsageError`."""
+        """Check what the types cannot express. Raises `UsageError`."""
 
     def open(self, config: Config, where: Where, finder: TargetFinder) -> SinkWriter:
         """The writer, before Spark starts. `finder` finds the streams of subjects. Raises `UsageError`."""
@@ -143,7 +143,7 @@ class SinkWriter:
         return rows
 
     def forget(self, batch: int) -> None:
-        """Remove what an earlier attempt at a batch may have written."""
+        """Remove the rows that an earlier attempt at a batch may have written."""
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         """Write a batch: compute every row, once. `since`: parts of it may have been stored since then."""
@@ -155,7 +155,7 @@ class ParseSection:
 
     __slots__ = ()
     format: str
-    #: What wraps each line: `cri`, `docker` or None.
+    #: The runtime that wraps each line: `cri`, `docker` or None.
     container: str | None
     keep_line: bool
 
@@ -174,7 +174,7 @@ class ParseSection:
         return ("parse", "format")
 
     def check(self, where: Where) -> None:
-        """Check what the types do not. Raises `UsageError`."""
+        """Check what the types cannot express. Raises `UsageError`."""
 
     def check_with(self, spark: SparkSession, where: Where) -> None:
         """Check what only Spark can check. Raises `UsageError`."""

@@ -144,8 +144,6 @@ def _check_counts(config: Config, where: Where) -> None:
 def _check_dead_letters(config: Config, where: Where) -> None:
     letters = config.dead_letters
     if letters.drop == (letters.subject is not None):
-        raise where.error(
-            "dead_letters", "set subject or drop = true, and not both: where lines go that do not parse"
-        )
+        raise where.error("dead_letters", "set either subject or drop = true, for lines that do not parse")
     if letters.subject is not None:
         check_target(where, "dead_letters.subject", letters.subject, config.source.subjects)

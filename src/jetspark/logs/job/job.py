@@ -1,8 +1,8 @@
-"""The job: the streaming queries of a configuration, and what they do with a batch.
+"""The job: the streaming queries of a configuration, and how they process a batch.
 
 Rows: one query. It reads and parses a batch once, writes the rows, and notes the lines that do not parse on
 the way; these few are read again and become dead letters.
-Counts: two queries, one for the counts and one for the dead letters, each with a checkpoint of its own.
+Counts: two queries, one for the counts and one for the dead letters, each with its own checkpoint.
 
 Processing a batch again adds nothing: see `sinks` and `target`. So a batch may be interrupted anywhere; Spark
 runs it again with the same lines, and `checkpoint` knows that it is a repetition.
@@ -35,8 +35,8 @@ from jetspark.logs.toml_lines import Where
 
 __all__ = ["STOPPED", "BatchResult", "Job"]
 
-#: So many lines of a batch that do not parse, with so many bytes, are read again one by one, on the driver;
-#: for more, the batch is read again.
+#: Up to this many lines of a batch that do not parse, with up to this many bytes, are read again one by one,
+#: on the driver. For more, the batch is read again.
 _FEW: Final = 2000
 _FEW_BYTES: Final = 16 * 1024 * 1024
 #: Marks the error that ends a query between two batches.
@@ -139,7 +139,7 @@ class Job:
             return queries
 
     def stop(self) -> None:
-        """Begin no further batch."""
+        """Start no further batch."""
         self._stopping.set()
 
     def has_results(self, query: str) -> bool:
@@ -200,7 +200,7 @@ class Job:
     def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
         bad, measures = self._measures
         observed = Observation()
-        # It counts lines on their way to the table: there is no second pass, and no copy in a cache.
+        # It counts lines while they are written: there is no second pass, and no copy in a cache.
         rows = batch.frame.observe(observed, *measures)
         self._write(batch._replace(frame=rows.where(~bad)), outputs)
         found = observed.get
@@ -245,13 +245,13 @@ def _some(value: Column, which: Column) -> Column:
     """An aggregate: up to `_FEW` values of rows that are not null, where `which` is true."""
     if "k" in inspect.signature(F.max_by).parameters:
         return F.max_by(value, F.when(which, F.col("sequence")), _FEW)
-    # Older versions of Spark collect all: about 100 bytes each, for lines that all do not parse.
+    # Older versions of Spark collect all: about 100 bytes each, if no line parses.
     return F.slice(F.collect_list(F.when(which, value)), 1, _FEW)
 
 
 @contextlib.contextmanager
 def _kept(frame: DataFrame) -> Iterator[None]:
-    """Keep the rows of a frame that is used twice: reading again may give another result by then."""
+    """Keep the rows of a frame that is used twice: reading it again may give another result."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PARQUET_OPTIONS", "check_layout", "divided", "partition_values"]
 
-#: No dictionary for columns with another value in each row; Parquet would find out anew for each file.
+#: No dictionary for columns with another value in each row; Parquet would find that out again for each file.
 PARQUET_OPTIONS: Final = {
     f"parquet.enable.dictionary#{name}": "false" for name in ("line_offset", "sequence", "received")
 }
@@ -30,7 +30,7 @@ _SAFE: Final = """
 """
 _SAFE_CHARACTERS: Final = string.ascii_letters + string.digits + "._-"
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-#: So many files of a batch in one directory cost less than a shuffle.
+#: Up to this many files of a batch in one directory cost less than a shuffle.
 _FEW_TASKS: Final = 4
 
 
@@ -52,7 +52,7 @@ def divided(rows: DataFrame, columns: Sequence[str], by: Sequence[str]) -> DataF
     texts = frozenset(field.name for field in rows.schema if field.dataType.simpleString() == "string")
     made = rows.select(*_selection(rows.sparkSession._jvm, tuple(columns), tuple(by), texts))
     if by and rows.sparkSession.sparkContext.defaultParallelism > _FEW_TASKS:
-        made = made.repartition(*by)  # One file for each directory, not one of each task.
+        made = made.repartition(*by)  # One file for each directory, not one for each task.
     return made
 
 

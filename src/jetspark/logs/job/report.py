@@ -1,4 +1,4 @@
-"""Reports what a job does to the control stream, on the server that it reads from."""
+"""Reports the state of a job to the control stream, on the server that it reads from."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SQL_CONF: Final = {
     "spark.sql.ansi.enabled": "false",
     # Instants in UTC for every reader. Spark's default, INT96, has no zone and no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # So many files may be open in a task; only for more are the rows sorted by directory.
+    # A task may have this many files open; Spark sorts the rows by directory only for more.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
     # Spark's default is 200 tasks, which cost more than a batch.
     "spark.sql.shuffle.partitions": "2",
@@ -38,13 +38,13 @@ _STATIC: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
-    # Otherwise Python tells Spark where in the source each column was made: ten calls for a column.
+    # Otherwise Python passes the source line of each column to Spark: ten calls for a column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 #: Java's matcher recurses: this stack suffices for a user's pattern on the longest line that it is tried on.
 #: It takes memory only where it is used.
 _DEEP: Final = "-Xss64m"
-#: For a few lines, the quick compiler of Java is the better one.
+#: For a few lines, Java's quick compiler takes less time.
 _BRIEF: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Hadoop sets the permissions of files itself, whatever the process would give them.
 _UMASK: Final = "spark.hadoop.fs.permissions.umask-mode"

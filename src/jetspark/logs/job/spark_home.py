@@ -53,7 +53,7 @@ class ClassArchive:
         return ""
 
     def keep(self, java: subprocess.Popen[bytes]) -> None:
-        """End the Java that writes the archive, if it does, and keep what it wrote."""
+        """Stop the Java process that writes the archive, if there is one, and keep the archive."""
         if self._lock is None:
             return
         assert java.stdin is not None
@@ -89,7 +89,7 @@ def check_java() -> None:
 
 
 def use_spark_home() -> ClassArchive | None:
-    """Make the next Spark start from such a home, unless SPARK_HOME is set. Its archive, if it has one."""
+    """Start the next Spark from such a home, unless SPARK_HOME is set. Returns its archive, if it has one."""
     package = Path(pyspark.__file__).parent
     if "SPARK_HOME" in os.environ or not (package / "jars").is_dir():
         return None

@@ -66,7 +66,7 @@ class Storage:
 
 @contextmanager
 def created_without(umask: str) -> Iterator[None]:
-    """Create files without these permissions; so do processes that start meanwhile, for all their life."""
+    """Create files without these permissions. So do processes that start meanwhile, until they end."""
     before = os.umask(int(umask, 8))
     try:
         yield

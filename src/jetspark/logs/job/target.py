@@ -129,7 +129,7 @@ class TargetFinder:
         if limit < 2 * header_bytes:
             raise self.where.error(
                 key,
-                f"{names[0]} takes messages of {limit} bytes at most, and the job needs {2 * header_bytes}",
+                f"{names[0]} accepts messages of at most {limit} bytes, but the job needs {2 * header_bytes}",
                 f"Raise the limit with `jetspark stream edit {names[0]} --max-msg-size`, "
                 "or the server's max_payload",
             )

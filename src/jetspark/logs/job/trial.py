@@ -1,7 +1,7 @@
-"""What a job makes of a few lines: rows, or the reasons why they do not parse. Writes nothing.
+"""Parses a few lines as a job would: into rows, or reasons why they do not parse. Writes nothing.
 
 It is the parser of the job, in a local Spark. Python's regular expressions, casts and times differ from
-Java's in details, so another parser would be right until it matters.
+Java's in details, so another parser would be wrong where it matters.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class TrialLines(NamedTuple):
 
 
 class TriedLine(NamedTuple):
-    """What became of a line."""
+    """The result for a line."""
 
-    #: As it was read, without what is not UTF-8.
+    #: As it was read, with invalid UTF-8 replaced.
     line: str
     #: The columns that come from the line; empty if it does not parse.
     row: dict[str, Any]
@@ -45,7 +45,7 @@ class TriedLine(NamedTuple):
 
 
 def try_lines(spark: SparkSession, config: Config, where: Where, lines: TrialLines | int) -> list[TriedLine]:
-    """Parse these lines, or so many from the start of the source.
+    """Parse these lines, or this many from the start of the source.
 
     Raises `UsageError` for an error in the configuration, and `Error` if Spark fails.
     """

@@ -3,7 +3,7 @@
 times       columns for times
 match       columns for the groups of a match, and for JSON values
 decode      messages into lines: decompressed, as text
-containers  lines out of what a container runtime writes around them
+containers  unwraps the lines of container runtimes
 fields      columns that the user names and types, and their time
 formats/    one file for each `parse.format`, and their registry
 rows        puts it together: `parse_lines`

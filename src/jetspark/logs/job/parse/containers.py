@@ -1,7 +1,7 @@
-"""Lines out of what a container runtime writes around them: `parse.container`.
+"""Unwraps the lines of container runtimes: `parse.container`.
 
 A runtime splits long lines into parts. The job joins the parts that are in one message; it cannot join
-messages, because a batch may end between two of them. A message that ends inside of a line has a reason.
+messages, because a batch may end between two of them. A message that ends inside a line does not parse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decodes messages into lines: decompressed, as text, with the columns that say where they come from."""
+"""Decodes messages into lines: decompressed, as text, with the columns of their origin."""
 
 from __future__ import annotations
 

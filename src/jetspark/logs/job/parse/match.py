@@ -47,9 +47,9 @@ def or_null(name: str) -> Column:
 
 
 def is_list(values: Column, count: Column) -> Column:
-    """Whether a text is JSON values with commas between them, if Spark reads so many of them from `[text]`.
+    """Whether a text is JSON values with commas between them, if Spark reads this many of them from `[text]`.
 
-    Spark ignores what follows the end of a list, as in `[1] and more]`. So another value is put at the end of
+    Spark ignores text after the end of a list, as in `[1] and more]`. So another value is put at the end of
     the text: it counts only if the list does not end before it.
     """
     length = F.json_array_length(F.concat(F.lit("["), values, F.lit(",0]")))

@@ -2,9 +2,9 @@
 
 The tasks of a batch write Parquet files (`attempts`). No reader of the table sees them before the driver adds
 all of them to the table's log, in one commit. The commit also records the number of the batch under the id of
-the checkpoint (`txn`), so that a repeated batch is skipped; delta-rs refuses a commit if another one recorded
-a batch of this checkpoint meanwhile. So several jobs may write one table. A second `txn` names the checkpoint
-of a job: with a new one, the job would write the same lines again.
+the checkpoint (`txn`), so that a repeated batch is skipped; delta-rs refuses a commit if another one has
+recorded a batch of this checkpoint since. So several jobs may write one table. A second `txn` names the
+checkpoint of a job: with a new one, the job would write the same lines again.
 
 With `writer = "spark"`, Delta's own classes write, which Spark must then have. They record the same `txn`.
 """
@@ -79,7 +79,7 @@ class DeltaSink(VersionedSink, frozen=True):
             with created_without(config.spark.umask):
                 # It changes no row, so a batch that is added meanwhile does not conflict.
                 merged = table.optimize.compact()
-                # Files that are not in the log may be of a batch that is being written, unless they are old.
+                # New files that are not in the log may belong to a batch that is being written.
                 deleted = table.vacuum(
                     math.ceil(keep.total_seconds() / 3600),
                     dry_run=False,
@@ -125,7 +125,9 @@ class _DeltaWriter(SinkWriter):
         if _has(table, owner, batch):
             if since is None:
                 raise batch_taken_error(self._where, self._sink.path, batch)
-            rows.write.format("noop").mode("overwrite").save()  # The job counts the lines on their way.
+            rows.write.format("noop").mode(
+                "overwrite"
+            ).save()  # The job counts lines while they are computed.
             return
         attempt = Attempt(self._storage, owner, batch)
         attempt.write(made, self._sink.partition_by)
@@ -260,7 +262,7 @@ def _nullable(schema: types.StructType) -> str:
 
 
 def _added(sink: DeltaSink, directory: str) -> list[Any]:
-    """What the log says of each file with rows in a directory of the table."""
+    """The log entry for each file with rows in a directory of the table."""
     import pyarrow.parquet  # noqa: PLC0415 - takes long
     from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415 - an extra
     from deltalake.transaction import AddAction  # noqa: PLC0415

@@ -1,6 +1,6 @@
 """The sinks `parquet` and `json`: a table of files, divided by columns and, below them, by batch.
 
-A batch has directories of its own, `date=.../host=.../batch=7`. They appear complete, and writing a batch
+A batch has its own directories, `date=.../host=.../batch=7`. They appear complete, and writing a batch
 again replaces them. So a batch that was killed half-way adds nothing, and any tool that reads directories
 reads every row once.
 
@@ -88,7 +88,7 @@ class TableWriter(SinkWriter):
         self._own(owner)
         by = self._partitions
         made = divided(rows, self._columns, by)
-        # As a text it is no part of the code that Spark generates, which serves all batches then.
+        # As text it is not part of the code that Spark generates, so all batches share that code.
         made = made.withColumn("batch", F.lit(str(batch)))
         (
             made.write.format(self._sink.format)
@@ -99,7 +99,7 @@ class TableWriter(SinkWriter):
         )
 
     def forget(self, batch: int) -> None:
-        """Remove what an earlier attempt at a batch wrote: the next may write to other directories."""
+        """Remove the files of an earlier attempt at a batch: the next may write to other directories."""
         self._storage.delete("/".join(["*" for _ in self._partitions] + [f"batch={batch}"]))
 
     def _own(self, owner: str) -> None:

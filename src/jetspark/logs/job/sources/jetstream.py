@@ -190,7 +190,7 @@ def _header_options(headers: Mapping[str, str]) -> dict[str, str]:
 async def _get(
     js: JetStream, places: Iterable[Place], options: SourceOptions
 ) -> list[tuple[Place, StoredMessage]]:
-    """The messages, as far as they are still there; reports the loss of others."""
+    """The messages that still exist; reports the loss of others."""
     streams: dict[str, Stream] = {}
 
     async def get(place: Place) -> StoredMessage | None:

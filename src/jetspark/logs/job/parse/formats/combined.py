@@ -17,8 +17,8 @@ __all__ = ["CombinedFormat"]
 
 _TEXT: Final = r'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _PATH: Final = r'(?=[^\s"])[^\s"\\]*+(?:\\\S[^\s"\\]*+)*+'
-#: One match finds the parts of a request, too; whatever is not one is a text. The version is matched only if
-#: the request ends: Java would keep its group when the text is tried instead.
+#: One match also finds the parts of a request; anything else is text. The version is matched only if the
+#: request ends: Java would keep its group when the text is tried instead.
 _REQUEST: Final = rf'"(([A-Z]++) ({_PATH})(?: (HTTP/\d[.\d]*+)(?="))?+(?=")|{_TEXT})"'
 _TIME: Final = r"\[(\d\d)/([A-Za-z]{3})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})\]"
 _LINE: Final = numbered(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonFormat"]
 
-#: Spark's name for lines that do not parse; the name of no field.
+#: Spark's column for lines that do not parse; no field has this name.
 _CORRUPT: Final = "jetspark corrupt"
 _OPTIONS: Final = {
     "mode": "PERMISSIVE",
@@ -86,10 +86,10 @@ def _add(tree: _Tree, path: list[str], kind: str) -> None:
     for part in outer:
         below = tree.setdefault(_unambiguous(tree, part), {})
         if isinstance(below, str):
-            raise ValueError(f"{part} is a field of its own, and cannot have fields inside")  # noqa: TRY004
+            raise ValueError(f"{part} is a field, and cannot contain fields")  # noqa: TRY004
         tree = below
     if _unambiguous(tree, last) in tree:
-        raise ValueError(f"{last} has fields inside, and cannot be a field of its own")
+        raise ValueError(f"{last} contains fields, and cannot be a field")
     tree[last] = kind
 
 

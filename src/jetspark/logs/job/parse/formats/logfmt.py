@@ -24,13 +24,13 @@ class LogfmtFormat(FieldsFormat, frozen=True):
     """The first of duplicate keys counts."""
 
     def parse_fields(self, frame: DataFrame) -> tuple[DataFrame, Column]:
-        # One pass: an empty text, a key and its value in turn, and what is left of the line.
+        # One pass: an empty text, a key and its value in turn, and the rest of the line.
         pairs = F.regexp_replace("_line", _PAIR, f"{_KEY}$1{MARK}$2{MARK}")
         pairs = F.when(~F.col("_line").contains(MARK), F.concat(F.lit(MARK), pairs))
         made = frame.withColumn("_pairs", F.split(pairs, MARK, -1))
         found: dict[str, Column] = {}
         for name in self.fields:
-            # Of a missing key it is the empty text at the start.
+            # For a missing key, it is the empty text at the start.
             text = F.get("_pairs", F.array_position("_pairs", _KEY + name).cast("int"))
             quoted = text.startswith('"')
             inner = F.regexp_replace(text.substr(F.lit(2), F.length(text) - 2), r'\\(["\\])', "$1")

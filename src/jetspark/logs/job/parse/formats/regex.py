@@ -73,7 +73,7 @@ class RegexFormat(FieldsFormat, frozen=True, kw_only=True):
             raise where.error("parse.pattern", what, how)
         if most < self.max_line:
             what = "could take hours on some lines: several repetitions can match the same text"
-            how = "Exclude what is between them, such as `[^ ]*` or `%{NOTSPACE}` for `.*`"
+            how = "Exclude the text between them, such as `[^ ]*` or `%{NOTSPACE}` for `.*`"
             how = f"{how}; or set `max_line = {most}`, and longer lines become dead letters"
             raise where.error("parse.pattern", what, how)
 

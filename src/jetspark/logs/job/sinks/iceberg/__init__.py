@@ -1,7 +1,7 @@
 """The sink `iceberg`: an Iceberg table. Spark's tasks write the files, pyiceberg commits them.
 
 section        the keys of `[sink]`, and their checks
-table          the table in its catalog, and what its properties say of batches
+table          the table in its catalog, and its properties about batches
 writer         writes the batches: files, and a commit
 compaction     merges small files, and deletes old ones
 spark_writer   `writer = "spark"`: Iceberg's own classes write
@@ -12,7 +12,7 @@ the number of the batch, so that a repeated batch is skipped, even after its sna
 jobs may write one table. The property `jetspark.checkpoint.<job>` names the checkpoint of a job: with a new
 one, the job would write the same lines again.
 
-Without `catalog`, a table in a local directory has a catalog of its own there, in SQLite. The file
+Without `catalog`, a table in a local directory has its own catalog there, in SQLite. The file
 `metadata/version-hint.text` then names the newest version, for readers that get only the directory.
 
 pyiceberg is an extra: `section` imports the files that need it when it needs them.

@@ -116,7 +116,7 @@ def _replace(table: Table, files: Sequence[FileScanTask], path: str) -> None:
 
 
 def _expire(table: Table, before: datetime) -> tuple[set[str], set[str]]:
-    """Expire snapshots. Returns what was referenced before: data files, and files of snapshots."""
+    """Expire snapshots. Returns the files that they referenced: data files, and files of snapshots."""
     for last in back_off(COMMIT_ATTEMPTS):
         table.refresh()
         referenced = _referenced(table)

@@ -44,7 +44,9 @@ class IcebergSparkWriter(SinkWriter):
             f"LOCATION {_literal(self._sink.path)} TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')"
         )
         if since is not None and self._last(owner) >= batch:
-            rows.write.format("noop").mode("overwrite").save()  # The job counts the lines on their way.
+            rows.write.format("noop").mode(
+                "overwrite"
+            ).save()  # The job counts lines while they are computed.
             return
         writer = made.writeTo(self._name).option("merge-schema", "true")
         writer = writer.option("snapshot-property.jetspark.checkpoint", owner)

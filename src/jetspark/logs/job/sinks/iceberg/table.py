@@ -1,4 +1,4 @@
-"""An Iceberg table in its catalog, and what its properties say of batches."""
+"""An Iceberg table in its catalog, and its properties about batches."""
 
 from __future__ import annotations
 

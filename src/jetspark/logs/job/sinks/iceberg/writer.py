@@ -71,7 +71,7 @@ class IcebergWriter(SinkWriter):
                     )
                 return
             self._check(self._table, owner)
-            note_version(self._sink, self._table)  # A killed job may not have come to it.
+            note_version(self._sink, self._table)  # A killed job may not have done it.
 
     def write(self, rows: DataFrame, batch: int, *, owner: str, since: datetime | None) -> None:
         """Write a batch. Raises `UsageError` if a column has another type than in the table."""
@@ -81,7 +81,9 @@ class IcebergWriter(SinkWriter):
             if has_batch(self._table, owner, batch):
                 if since is None:
                     raise batch_taken_error(self._where, self._sink.path, batch)
-                rows.write.format("noop").mode("overwrite").save()  # The job counts the lines on their way.
+                rows.write.format("noop").mode(
+                    "overwrite"
+                ).save()  # The job counts lines while they are computed.
                 return
         attempt = Attempt(self._storage, owner, batch)
         self._write_files(rows, attempt)
