@@ -16,6 +16,7 @@ reader        new lines of the followed files, oldest file first
 stdin         standard input as lines
 stored_ids    ids of lines that the stream stored beyond the positions
 send_queue    lines in flight, and the positions that follow from acknowledgements
+saver         saves the positions when they changed
 report        status reports
 agent         runs the parts above
 

@@ -33,6 +33,7 @@ from jetspark.logs.agent.options import ShipOptions
 from jetspark.logs.agent.positions import Positions
 from jetspark.logs.agent.reader import FileReader
 from jetspark.logs.agent.report import AgentStatus, agent_reports
+from jetspark.logs.agent.saver import PositionSaver
 from jetspark.logs.agent.send_queue import SendQueue, Source
 from jetspark.logs.agent.stdin import StandardInput
 from jetspark.logs.agent.stored_ids import StoredIds
@@ -98,15 +99,20 @@ class Agent:
         self._reports = agent_reports(js, options, self.status, self._switch)
         self._stored_ids = StoredIds(js, options)
         self._queue = SendQueue(js, options, self._stored_ids)
+        self._stopping = asyncio.Event()
+        self._saver = PositionSaver(
+            self._positions,
+            self._watched,
+            self._queue,
+            self._stored_ids,
+            stopping=self._stopping,
+            report=report,
+        )
         self._input = (
             None if options.file_inputs else StandardInput(lambda: self._line_limit, options.multiline)
         )
-        # Counts of earlier send queues.
-        self._lines = self._bytes = self._duplicates = 0
-        self._stopping = asyncio.Event()
         #: When `run` returns even if messages are in flight, by the monotonic clock.
         self._deadline = 0.0
-        self._saving = asyncio.Lock()
         self._reported_unreadable = False
         self._last_status: AgentStatus | None = None
 
@@ -133,9 +139,9 @@ class Agent:
             host=self._options.host,
             subject=",".join(self._options.subjects),
             files=len(files),
-            lines=self._lines + self._queue.lines,
-            bytes=self._bytes + self._queue.bytes,
-            duplicates=self._duplicates + self._queue.duplicates,
+            lines=self._queue.lines,
+            bytes=self._queue.bytes,
+            duplicates=self._queue.duplicates,
             under_way=self._queue.in_flight,
             behind=behind,
         )
@@ -260,16 +266,11 @@ class Agent:
             )
 
     def _restart_queue(self) -> None:
-        """Abandon the queue, and read again the lines that are not stored."""
+        """Empty the queue, and read again the lines that are not stored."""
         self._queue.abandon()
-        self._lines += self._queue.lines
-        self._bytes += self._queue.bytes
-        self._duplicates += self._queue.duplicates
         if self._stored_ids.since is None:
             self._stored_ids.since = self._queue.since
-        progressed = self._queue.progressed
-        self._queue = SendQueue(self._js, self._options, self._stored_ids, careful=True)
-        self._queue.progressed = progressed
+        self._queue.restart()
         for file in self._watched.files.values():
             file.rewind()
         for journal in self._journals:
@@ -323,7 +324,7 @@ class Agent:
         """Ship every file up to its current end. Returns the number of bytes."""
         read = 0
         ready = await self._reader.ready()
-        if self._watched.unsaved or self._saving.locked():
+        if self._watched.unsaved or self._saver.busy:
             await self._save()
         for file, size in ready:
             while not (self._stopping.is_set() or self._switch.paused):
@@ -436,7 +437,7 @@ class Agent:
         while True:
             await asyncio.sleep(self._options.save_every)
             await self._save()
-            lines, now = self._lines + self._queue.lines, time.monotonic()
+            lines, now = self._queue.lines, time.monotonic()
             if lines != stored or not self._queue.in_flight:
                 stored, since = lines, now
             elif now - since >= _SILENCE:
@@ -446,25 +447,5 @@ class Agent:
                 )
 
     async def _save(self, *, force: bool = False) -> None:
-        """Write the positions, if they changed. A full disk does not stop shipping."""
-        if not self._options.file_inputs:
-            return
-        async with self._saving:
-            self._queue.settle()
-            if not (self._queue.progressed or self._watched.unsaved or force):
-                return
-            self._queue.progressed = self._watched.unsaved = False
-            self._positions.forget_gone(self._watched.files)
-            number, data = self._positions.encode(self._since())
-            try:
-                await asyncio.to_thread(self._positions.write, number, data)
-            except OSError as error:
-                self._queue.progressed = True
-                self._report(f"cannot write the positions to {self._positions.path}: {error.strerror}")
-
-    def _since(self) -> float | None:
-        """Since when the stream may have stored lines beyond the current positions."""
-        since = [each for each in (self._stored_ids.since, self._queue.since) if each is not None]
-        if not since and not self._stopping.is_set():
-            return time.time()  # It may store some from now on.
-        return min(since, default=None)
+        if self._options.file_inputs:
+            await self._saver.save(force=force)

@@ -49,24 +49,21 @@ class _Piece(NamedTuple):
 
 
 class SendQueue:
-    """Publishes lines, and keeps them until the stream has stored them.
+    """Publishes lines, and keeps them until the stream has stored them. A restart keeps the counts."""
 
-    A `careful` queue, used after a rejection, first sends one line alone and waits for its acknowledgement.
-    Otherwise a full stream could keep rejecting a large line and storing the small ones after it.
-    """
-
-    def __init__(
-        self, js: JetStream, options: ShipOptions, known: StoredIds, *, careful: bool = False
-    ) -> None:
-        self._publisher = BulkPublisher(
-            js.api, options.window, max_bytes=options.window_bytes, timeout=_FOREVER
-        )
+    def __init__(self, js: JetStream, options: ShipOptions, known: StoredIds) -> None:
+        self._js = js
+        self._options = options
+        self._publisher = self._new_publisher()
         self._stored_ids = known
-        self._careful = careful
+        #: Whether the next line is sent alone.
+        self._careful = False
         self._sending = False
         self._pieces: deque[_Piece] = deque()
         self.lines = 0
         self.bytes = 0
+        # Duplicates of earlier publishers.
+        self._duplicates = 0
         #: Lines that were not sent because the stream has them.
         self.skipped = 0
         #: Whether lines were stored since the agent set this to False.
@@ -83,7 +80,7 @@ class SendQueue:
 
     @property
     def duplicates(self) -> int:
-        return self._publisher.duplicates + self.skipped
+        return self._duplicates + self._publisher.duplicates + self.skipped
 
     @property
     def since(self) -> float | None:
@@ -181,3 +178,18 @@ class SendQueue:
             whole = bisect.bisect_right(self._pieces[0].numbers, self._publisher.stored)
             if whole:
                 self._pieces[0] = self._store(self._pieces[0], whole)
+
+    def restart(self) -> None:
+        """Begin anew after `abandon`, without the lines that are not stored.
+
+        The first line is sent alone, and its acknowledgement awaited. Otherwise a full stream could keep
+        rejecting a large line and storing the small ones after it.
+        """
+        self._duplicates += self._publisher.duplicates
+        self._publisher = self._new_publisher()
+        self._pieces.clear()
+        self._careful = True
+
+    def _new_publisher(self) -> BulkPublisher:
+        options = self._options
+        return BulkPublisher(self._js.api, options.window, max_bytes=options.window_bytes, timeout=_FOREVER)
