@@ -99,6 +99,7 @@ def test_objects_are_read_as_a_table(spark: SparkSession, bench: Bench) -> None:
         ({"bucket": "a", "keys": "a.>,a.b"}, "do not overlap"),
         ({"bucket": "a", "keys": "a b"}, "keys"),
         ({"objectStore": "a", "bucket": "b"}, "exclude each other"),
+        ({"objectStore": "a", "subjects": "x"}, "exclude each other. Remove one of them"),
         ({"objectStore": "a", "startingPosition": "earliest"}, "exclude each other"),
     ],
 )

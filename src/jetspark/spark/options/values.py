@@ -1,7 +1,7 @@
 """Parsers of the text of one option, each for one kind of value. Pure.
 
 A parser raises a `ValueError` that says what the option accepts, as in "a whole number of at least 1", or a
-`UsageError` with a message of its own.
+`UsageError` with its own message.
 """
 
 from __future__ import annotations
