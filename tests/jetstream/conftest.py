@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,10 +14,11 @@ from jetspark import Connection
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage import presence
 from jetspark.server import Server
+from tests.jetstream.support import Errors
 from tests.support.consuming import listeners
 from tests.support.publishing import ScriptedStream
 from tests.support.scripted import ScriptedServer
-from tests.support.watch import eventually
+from tests.support.watch import Watch, eventually
 
 
 @pytest_asyncio.fixture
@@ -40,6 +42,29 @@ async def tidy(nc: Connection) -> AsyncIterator[None]:
     await eventually(lambda: not listeners(nc), "all pulls to end", None, nc.session.receivers)
     expected = {*before, asyncio.current_task()}
     await eventually(lambda: asyncio.all_tasks() <= expected, "all tasks to end", None, asyncio.all_tasks())
+
+
+@pytest_asyncio.fixture
+async def nothing_left_behind() -> AsyncIterator[None]:
+    """No task survives a test; sockets that do are ResourceWarnings, and so errors, when collected."""
+    before = asyncio.all_tasks()
+    yield
+    await eventually(
+        lambda: not asyncio.all_tasks() - before - {asyncio.current_task()}, "the end of all tasks"
+    )
+    gc.collect()
+
+
+@pytest_asyncio.fixture
+async def errors() -> Errors:
+    """An `on_error` that keeps the errors it gets."""
+    return Errors()
+
+
+@pytest_asyncio.fixture
+async def watch() -> Watch:
+    """Listeners for a connection that keep its events and errors."""
+    return Watch()
 
 
 @pytest_asyncio.fixture

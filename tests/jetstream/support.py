@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from jetspark import Connection
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
@@ -10,7 +12,14 @@ from jetspark.jetstream.stream import Stream
 from jetspark.wire import encode
 from tests.support.proxy import TCPProxy
 
-__all__ = ["cut_at", "cut_at_answer", "memory", "scripted_stream", "store_block"]
+__all__ = ["Errors", "cut_at", "cut_at_answer", "memory", "scripted_stream", "store_block"]
+
+
+class Errors(asyncio.Queue[Exception]):
+    """An `on_error` that keeps the errors it gets."""
+
+    def __call__(self, error: Exception) -> None:
+        self.put_nowait(error)
 
 
 def memory(name: str, *subjects: str, **options: object) -> StreamConfig:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -29,8 +28,8 @@ from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.ordered.pull import OrderedConsumer
 from jetspark.jetstream.pull import back_off
 from jetspark.jetstream.pull.iterate import Messages
+from tests.jetstream.support import Errors
 from tests.support.scripted_jetstream import Pull, ScriptedJetStream, soon
-from tests.support.watch import eventually
 
 HOUR = 3600.0
 
@@ -39,27 +38,7 @@ NO_LEADER = {"code": 503, "err_code": 10008, "description": "JetStream system te
 NO_RESOURCES = {"code": 503, "err_code": 10023, "description": "insufficient resources"}
 
 
-class Errors(asyncio.Queue[Exception]):
-    """An `on_error` that keeps what it is told."""
-
-    def __call__(self, error: Exception) -> None:
-        self.put_nowait(error)
-
-
-@pytest.fixture(autouse=True)
-async def nothing_left_behind() -> AsyncIterator[None]:
-    """No task survives a test; sockets that do are ResourceWarnings, and so errors, when collected."""
-    before = asyncio.all_tasks()
-    yield
-    await eventually(
-        lambda: not asyncio.all_tasks() - before - {asyncio.current_task()}, "the end of all tasks"
-    )
-    gc.collect()
-
-
-@pytest.fixture
-async def errors() -> Errors:
-    return Errors()
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Pull requests and a server that answers what the test wants: what the real one cannot be made to do."""
