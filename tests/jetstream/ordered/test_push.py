@@ -36,11 +36,6 @@ DELIVERY = re.compile(rb"MSG orders\.new \d+ (\$JS\.ACK\S+) \d+\r\n\d+\r\n")
 
 
 @pytest.fixture
-async def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
 async def through(proxy: TCPProxy, watch: Watch) -> AsyncIterator[JetStream]:
     async with connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
         yield nc.jetstream()

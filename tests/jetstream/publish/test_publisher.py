@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import gc
 import weakref
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -46,16 +44,7 @@ from tests.support.watch import Watch, eventually
 
 LONG = 20.0  # seconds; only a hang takes so long
 
-
-@pytest.fixture(autouse=True)
-async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
-    """What the loop complains about, above all errors of futures that nobody looked at: nothing."""
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    yield complaints
-    gc.collect()
-    await asyncio.sleep(0)
-    assert complaints == []
+pytestmark = pytest.mark.usefixtures("unhandled")
 
 
 # --- what is stored

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -35,16 +32,7 @@ from tests.support.watch import Watch, eventually
 
 LONG = 20.0  # seconds; only a hang takes so long
 
-
-@pytest.fixture(autouse=True)
-async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
-    """What the loop complains about, above all errors of futures that nobody looked at: nothing."""
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-    yield complaints
-    gc.collect()
-    await asyncio.sleep(0)
-    assert complaints == []
+pytestmark = pytest.mark.usefixtures("unhandled")
 
 
 async def test_after_nobody_answered_newer_messages_wait_and_the_failed_go_first_in_order(

@@ -42,11 +42,6 @@ async def server() -> AsyncIterator[ScriptedPush]:
 
 
 @pytest.fixture
-async def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
 async def js(server: ScriptedPush, watch: Watch) -> AsyncIterator[JetStream]:
     async with connect(server.url, reconnect_wait=0.01, **watch.listeners) as nc:
         yield nc.jetstream()

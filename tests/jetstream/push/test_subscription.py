@@ -34,11 +34,6 @@ HEARTBEAT = re.compile(rb"HMSG \S+ \d+ \d+ \d+\r\n(NATS/1\.0 100 Idle Heartbeat)
 
 
 @pytest.fixture
-async def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
 async def through(proxy: TCPProxy, watch: Watch) -> AsyncIterator[JetStream]:
     """JetStream through the proxy, watched."""
     async with connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:

@@ -27,11 +27,6 @@ from tests.support.watch import Watch, eventually
 
 
 @pytest.fixture
-async def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
 async def other(server: Server, watch: Watch) -> AsyncIterator[JetStream]:
     """Another program, watched."""
     async with connect(server.url, **watch.listeners) as nc:

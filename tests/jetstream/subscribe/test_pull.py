@@ -42,11 +42,6 @@ from tests.support.watch import Watch, eventually
 
 
 @pytest.fixture
-async def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
 async def through(proxy: TCPProxy, watch: Watch) -> AsyncIterator[JetStream]:
     async with connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
         yield nc.jetstream()

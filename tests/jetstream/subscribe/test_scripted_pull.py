@@ -36,11 +36,6 @@ async def server() -> AsyncIterator[ScriptedJetStream]:
 
 
 @pytest.fixture
-async def watch() -> Watch:
-    return Watch()
-
-
-@pytest.fixture
 async def subscription(server: ScriptedJetStream, watch: Watch) -> AsyncIterator[PullSubscription]:
     async with connect(server.url, reconnect_wait=0.01, **watch.listeners) as nc:
         yield await nc.jetstream().pull_subscribe(stream="S", consumer="C")
