@@ -5,7 +5,7 @@ args/        how arguments are declared and parsed: option types, units, start p
 settings.py  the options of every command, merged with environment and context
 complete.py  arguments that name a stream or a consumer, completed from the server
 tracing.py   `--otel`: the spans of a command
-long_running.py  metrics and the format of messages, for commands that run until they are stopped
+long_running.py  for commands that run until they are stopped: their end, log format and metrics
 command.py   `@command` registers a command and runs it; `Run` connects and prints for it
 commands/    one file or folder per command
 main.py      the list of commands, and the entry point

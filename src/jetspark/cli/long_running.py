@@ -1,12 +1,12 @@
-"""What commands that run until they are stopped share: `--log-format`, and metrics over HTTP."""
+"""What commands that run until they are stopped share: their end, `--log-format`, metrics over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias, TypeVar
 
 import typer
 
@@ -18,10 +18,12 @@ from jetspark.cli.ui.output import Output
 if TYPE_CHECKING:
     from jetspark.metrics import MetricSample
 
-__all__ = ["LogFormat", "LoopSource", "MetricsAddress", "MetricsPort", "serve_metrics"]
+__all__ = ["LogFormat", "LoopSource", "MetricsAddress", "MetricsPort", "arrivals", "serve_metrics"]
 
-#: Seconds that a scrape waits for the event loop.
-_PATIENCE: Final = 5.0
+_Item_co = TypeVar("_Item_co", covariant=True)
+
+#: Seconds a scrape waits for the event loop.
+_SCRAPE_WAIT: Final = 5.0
 
 
 def _use_format(ctx: typer.Context, value: str | None) -> str | None:
@@ -76,7 +78,7 @@ class LoopSource:
 
         try:
             self._loop.call_soon_threadsafe(look)
-            return answer.result(_PATIENCE)
+            return answer.result(_SCRAPE_WAIT)
         except (RuntimeError, TimeoutError):  # The loop has ended, or is busy.
             return []
 
@@ -101,3 +103,17 @@ def serve_metrics(out: Output, port: int | None, address: str | None, *sources: 
         finally:
             for source in sources:
                 metrics.unregister(source)
+
+
+class _Source(Protocol[_Item_co]):
+    async def next(self, timeout: float | None = None) -> _Item_co | None: ...
+
+
+async def arrivals(
+    source: _Source[_Item_co], number: int | None, wait: float | None
+) -> AsyncIterator[_Item_co]:
+    """The next items: `number` of them (`--count`), or until none arrives for `wait` seconds (`--wait`)."""
+    seen = 0
+    while seen != number and (item := await source.next(wait)) is not None:
+        seen += 1
+        yield item

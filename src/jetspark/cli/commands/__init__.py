@@ -1,7 +1,7 @@
 """The commands. A command is one file; one that needs more than a file is a folder with a `command.py`.
 
 manage    stream/ consumer/    `options.py` in each is the table of the configuration flags
-buckets   kv object
+buckets   kv/ object           kv/ too has an `options.py`
 messages  pub sub req reply trace dead_letters export/
 logs      ship consume_logs pause resume pipeline demo
 operate   console events server/ bench doctor

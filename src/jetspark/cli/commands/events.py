@@ -8,6 +8,7 @@ from jetspark.cli.args.parameters import EndAfter, EndWhenIdle, comma_separated,
 from jetspark.cli.args.units import show_duration
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.complete import consumer_option, stream_option
+from jetspark.cli.long_running import arrivals
 from jetspark.cli.ui.escape import escape_line
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output
@@ -66,9 +67,7 @@ async def events(
         js.advisories(comma_separated(kind) or None, stream=stream, consumer=consumer) as advisories,
     ):
         run.out.note(f"Listening for advisories on {', '.join(advisories.subjects)}")
-        seen = 0
-        while seen != number and (event := await advisories.next(wait)) is not None:
-            seen += 1
+        async for event in arrivals(advisories, number, wait):
             if run.out.json:
                 run.out.record({"kind": event.kind, **to_json(event)})
             else:

@@ -10,24 +10,24 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from jetspark.cli.args import stdin
+from jetspark.cli.args.buckets import bucket_options, chosen
 from jetspark.cli.args.parameters import (
     EndAfter,
     EndWhenIdle,
     Force,
     duration_option,
-    metadata,
     name_values,
     option,
     size_option,
 )
-from jetspark.cli.args.table import Options, setting
-from jetspark.cli.args.units import count, duration, limit, show_bytes, show_count, show_duration, show_time
+from jetspark.cli.args.table import Options
+from jetspark.cli.args.units import show_bytes, show_count, show_duration, show_time
 from jetspark.cli.command import Run, command, group
+from jetspark.cli.long_running import arrivals
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.cli.ui.output import Output, ProgressBar
 from jetspark.core.paths import expanded
-from jetspark.jetstream.model.stream import StorageType
 from jetspark.jetstream.objects.config import ObjectStoreConfig
 from jetspark.jetstream.objects.info import CHUNK_SIZE, ObjectInfo, ObjectMeta
 from jetspark.jetstream.objects.save import save
@@ -38,25 +38,15 @@ app = group("Object stores: files and other data of any size.")
 Bucket: TypeAlias = Annotated[str, typer.Argument(metavar="BUCKET", help="Name of the store.")]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="OBJECT", help="Name of the object.")]
 
-OPTIONS: Final[Options] = {
-    "ttl": setting(duration, "--ttl", help="Maximum age of an object, like 7d; 0 is no limit."),
-    "description": setting(str, "--description", metavar="TEXT", help="Description."),
-    "storage": setting(str, "--storage", choices=StorageType, help="Where objects are kept (file)."),
-    "replicas": setting(count, "--replicas", help="Number of replicas, 1 to 5."),
-    "max_bytes": setting(limit, "--max-bucket-size", help="Maximum size of the store; -1 is no limit."),
-    "compression": setting(bool, "--compress/--no-compress", help="Compress objects on disk."),
-    "metadata": setting(list[str], "--metadata", metavar="NAME=VALUE", help="Repeatable NAME=VALUE pairs."),
-}
+OPTIONS: Final[Options] = bucket_options("store", "an object")
 
 
 @command(app, "add", options=OPTIONS, examples="jetspark object add models --max-bucket-size 100GB")
 async def add(run: Run, bucket: Bucket, given: dict[str, Any]) -> None:
     """Create a store."""
-    found = {name: value for name, value in given.items() if value is not None and value != []}
-    if "metadata" in found:
-        found["metadata"] = metadata(found["metadata"])
+    config = ObjectStoreConfig(bucket=bucket, **chosen(given))
     async with run.jetstream() as js:
-        status = await (await js.create_object_store(ObjectStoreConfig(bucket=bucket, **found))).status()
+        status = await (await js.create_object_store(config)).status()
     _show_status(run.out, status, f"Object store {bucket}")
 
 
@@ -157,10 +147,9 @@ async def ls(
             infos = [each async for each in (await js.object_store(bucket)).list()]
     if bucket is None:
         _list_stores(run.out, stores)
-    elif run.out.json:
-        run.out.value(to_json(infos))
     else:
-        run.out.table(
+        run.out.listing(
+            to_json(infos),
             ("Name", "Size", "Modified", "Link"),
             ((each.name, show_bytes(each.size), show_time(each.modified), _link(each)) for each in infos),
             empty=f"No objects in {bucket}",
@@ -251,14 +240,10 @@ async def watch(
             updates_only=updates_only, on_error=lambda error: run.out.warn(str(error))
         ) as changes,
     ):
-        seen = 0
-        while seen != number and (found := await changes.next(wait)) is not None:
-            seen += 1
-            if run.out.json:
-                run.out.record(to_json(found))
-            else:
-                what = "DEL" if found.deleted else "PUT"
-                run.out.text(f"[{show_time(found.modified)}] {what} {found.name} {show_bytes(found.size)}")
+        async for found in arrivals(changes, number, wait):
+            what = "DEL" if found.deleted else "PUT"
+            text = f"[{show_time(found.modified)}] {what} {found.name} {show_bytes(found.size)}"
+            run.out.entry(to_json(found), text)
 
 
 class _ShownFile(io.BufferedReader):
@@ -285,10 +270,8 @@ def _link(found: ObjectInfo) -> str:
 
 
 def _list_stores(out: Output, stores: list[ObjectStoreStatus]) -> None:
-    if out.json:
-        out.value([_status_json(each) for each in stores])
-        return
-    out.table(
+    out.listing(
+        [_status_json(each) for each in stores],
         ("Store", "Description", "Size", "Sealed", "Last update"),
         (
             (
@@ -320,12 +303,9 @@ def _status_json(status: ObjectStoreStatus) -> dict[str, Any]:
 
 
 def _show_status(out: Output, status: ObjectStoreStatus, heading: str) -> None:
-    if out.json:
-        out.value(_status_json(status))
-        return
-    out.heading(heading)
-    out.text()
-    out.details(
+    out.describe(
+        _status_json(status),
+        heading,
         (
             ("Description", status.description),
             ("Size", show_bytes(status.size)),
@@ -334,17 +314,14 @@ def _show_status(out: Output, status: ObjectStoreStatus, heading: str) -> None:
             ("Replicas", status.replicas),
             ("Sealed", status.sealed),
             ("Compressed", status.compressed),
-        )
+        ),
     )
 
 
 def _show_info(out: Output, found: ObjectInfo, heading: str) -> None:
-    if out.json:
-        out.value(to_json(found))
-        return
-    out.heading(heading)
-    out.text()
-    out.details(
+    out.describe(
+        to_json(found),
+        heading,
         (
             ("Description", found.description),
             ("Size", show_bytes(found.size)),
@@ -352,5 +329,5 @@ def _show_info(out: Output, found: ObjectInfo, heading: str) -> None:
             ("Digest", found.digest or None),
             ("Modified", show_time(found.modified)),
             ("Link to", _link(found) or None),
-        )
+        ),
     )

@@ -84,6 +84,13 @@ class Output:
         else:
             self.text(text)
 
+    def entry(self, document: Any, text: object) -> None:
+        """Print one result of many: a JSON document on a line, or the text."""
+        if self.json:
+            self.record(document)
+        else:
+            self.text(text)
+
     def names(self, names: Iterable[str]) -> None:
         """Print names: a JSON list, or a line each."""
         if self.json:
@@ -129,6 +136,24 @@ class Output:
                 for cell, width, is_right in zip(row, widths, right, strict=True)
             )
             self.text("  ".join(cells).rstrip(), safe=True)
+
+    def listing(
+        self, documents: Any, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str
+    ) -> None:
+        """Print a list: JSON documents, or a table."""
+        if self.json:
+            self.value(documents)
+        else:
+            self.table(columns, rows, empty=empty)
+
+    def describe(self, document: Any, heading: str, pairs: Iterable[tuple[str, object]]) -> None:
+        """Print one thing: a JSON document, or a heading and details."""
+        if self.json:
+            self.value(document)
+            return
+        self.heading(heading)
+        self.text()
+        self.details(pairs)
 
     def details(self, pairs: Iterable[tuple[str, object]]) -> None:
         """Print names and values, aligned as in the `nats` CLI. Values that are None are left out."""

@@ -263,16 +263,13 @@ def _until(text: str) -> datetime:
 
 
 def show_info(out: Output, info: ConsumerInfo, heading: str) -> None:
-    if out.json:
-        out.value(to_json(info))
-        return
     config = info.config
     start: object = config.deliver_policy
     if config.opt_start_seq or config.opt_start_time:
         start = f"{start} {config.opt_start_seq or show_time(config.opt_start_time)}"
-    out.heading(heading)
-    out.text()
-    out.details(
+    out.describe(
+        to_json(info),
+        heading,
         (
             ("Description", config.description),
             ("Created", show_time(info.created)),
@@ -301,7 +298,7 @@ def show_info(out: Output, info: ConsumerInfo, heading: str) -> None:
             ("Redelivered", show_count(info.num_redelivered)),
             ("Waiting pulls", show_count(info.num_waiting)),
             ("Unprocessed", show_count(info.num_pending)),
-        )
+        ),
     )
 
 

@@ -283,13 +283,10 @@ async def rmm(
 
 
 def show_info(out: Output, info: StreamInfo, heading: str) -> None:
-    if out.json:
-        out.value(to_json(info))
-        return
     config, state = info.config, info.state
-    out.heading(heading)
-    out.text()
-    out.details(
+    out.describe(
+        to_json(info),
+        heading,
         (
             ("Description", config.description),
             ("Subjects", ", ".join(config.subjects) or None),
@@ -316,7 +313,7 @@ def show_info(out: Output, info: StreamInfo, heading: str) -> None:
             ("Deleted messages", show_count(state.num_deleted) if state.num_deleted else None),
             ("Subjects stored", show_count(state.num_subjects)),
             ("Consumers", state.consumer_count),
-        )
+        ),
     )
 
 
