@@ -153,7 +153,7 @@ async def test_agents_and_jobs_are_found_in_the_control_stream(js: JetStream) ->
         await until(collector, lambda: collector.agents["web1-a"].report.lines == 30)
         found = {problem.what for problem in problems(collector)}
         assert any(what.startswith("Shippers are paused") for what in found)
-        assert "Agent web1-a does not follow the stop button yet" in found
+        assert "Agent web1-a does not follow the pause switch yet" in found
         assert any(each.advice == "no space left. Make room" for each in problems(collector))
 
 

@@ -1,8 +1,8 @@
 """What all commands share: `@command` and `Run`.
 
 `@command(app, "ls")` registers a function as a command. Its first parameter is the `Run`; the others are
-its own options. The options of `settings.COMMON` are added; they are accepted before the command, too, and
-the ones after it win. Ctrl-C and SIGTERM cancel a coroutine function, so that its `finally` blocks run.
+its own options. The options of `settings.COMMON` are added. They are accepted before the command, too; those
+after it take precedence. Ctrl-C and SIGTERM cancel a coroutine function, so that its `finally` blocks run.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Run:
 
 
 async def _until_connected(nc: Connection) -> None:
-    """Wait for the first connect. Raises the error because of which the connection gave up."""
+    """Wait for the first connect. Raises the error that ended the connection."""
     while not nc.connected:
         try:
             await nc.wait_connected()

@@ -49,7 +49,7 @@ TREE: Final = (
     Entry("sub", "Read messages from a subject or a stream.", "Messages"),
     Entry("req", "Send a request and print the answers.", "Messages"),
     Entry("reply", "Answer requests, for tests.", "Messages"),
-    Entry("trace", "Show the way of a message through the servers.", "Messages"),
+    Entry("trace", "Show the path of a message through the servers.", "Messages"),
     Entry("dead-letters", "Messages that consumers gave up: ls, show, replay.", "Messages"),
     Entry("export", "Write a stream to a file, as JSON lines or Parquet.", "Messages"),
     Entry("ship", "Follow log files or stdin, and publish their lines.", "Logs"),

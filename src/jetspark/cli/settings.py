@@ -1,6 +1,6 @@
 """The common options of every command, and how to connect: flags, environment and context combined.
 
-For each setting a flag wins over the environment, and the environment over the context. Credentials are
+A flag takes precedence over the environment, and the environment over the context. Credentials are
 taken as a whole from the first source that has any. Secrets come from the environment, a context, a file or
 a prompt, never from a flag: every user of the machine can read the arguments of a process.
 """

@@ -24,7 +24,7 @@ _REMEMBERED: Final = 200
 
 
 class Action(msgspec.Struct, frozen=True):
-    """Something that was done, or that failed."""
+    """An action that was done, or that failed."""
 
     at: datetime
     #: The address of the browser.
@@ -79,14 +79,14 @@ class Actions:
             await self._js.reset_consumer(stream, consumer, sequence)
 
     async def pause_shippers(self, who: str, seconds: float | None) -> None:
-        """Press the stop button of the agents."""
+        """Pause all agents."""
         duration = f"for {seconds:g} s" if seconds is not None else "until resumed"
         async with self._recorded(who, f"pause shippers {duration}"):
             until = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
             await control.set_switch(self._js, paused=True, until=until)
 
     async def resume_shippers(self, who: str) -> None:
-        """Release the stop button of the agents."""
+        """Resume all agents."""
         async with self._recorded(who, "resume shippers"):
             await control.set_switch(self._js, paused=False)
 

@@ -29,7 +29,7 @@ from jetspark.errors import Error, UsageError
 from jetspark.jetstream.context import JetStream
 
 with warnings.catch_warnings():
-    # Some of what NiceGUI imports warns of what it uses itself.
+    # Some dependencies of NiceGUI warn about deprecated features that they use themselves.
     warnings.simplefilter("ignore", DeprecationWarning)
     import jinja2
     import uvicorn
@@ -126,7 +126,7 @@ class Console:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # Else a browser could say from where it comes.
+            proxy_headers=False,  # Otherwise a browser could choose its own address.
             ws="websockets-sansio",
             ws_max_size=_LARGEST,
             ws_per_message_deflate=not options.is_local,
@@ -167,7 +167,7 @@ def _listen(address: str, port: int) -> socket.socket:
     except OSError as error:
         raise UsageError(
             f"cannot listen on {address} port {port}: {error.strerror}",
-            hint="Choose another port; 0 takes any that is free",
+            hint="Choose another port; 0 chooses a free one",
         ) from error
     listener.setblocking(False)
     return listener

@@ -1,11 +1,11 @@
 """Polls the server for all browser tabs together, and keeps what they show.
 
-Streams are listed in pages, every two seconds while somebody looks; many pages take longer. Consumers are
+Streams are listed in pages, every two seconds while a tab is open; many pages take longer. Consumers are
 listed stream by stream, one request after the other at an even pace; those of a stream whose page is open are
-listed every time. So the cost is bounded: beyond some hundred streams, the figures get older instead. While
-nobody looks, fewer requests keep the charts going.
+listed every time. So the cost is bounded: beyond some hundred streams, the figures get older instead.
+Without an open tab, fewer requests keep the charts going.
 
-What could not be read is in `errors`, and the rest goes on.
+`errors` has the parts that could not be read; the rest continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Collector", "WatchedAgent", "WatchedConsumer", "WatchedStream"]
 
 logger = logging.getLogger("jetspark")
 
-#: Seconds between two lists of the streams, and requests a second, while somebody looks and otherwise.
+#: Seconds between two lists of the streams, and requests a second, with an open tab and without.
 _INTERVAL: Final = 2.0
 _PACE: Final = 25.0
 _IDLE_INTERVAL: Final = 15.0
@@ -47,7 +47,7 @@ _IDLE_PACE: Final = 5.0
 _PAGE_WAIT: Final = 0.5
 #: Seconds between two looks at the account.
 _ACCOUNT: Final = 10.0
-#: Seconds for which a look at the figures from outside, such as a scrape, counts as somebody looking.
+#: Seconds for which a request from outside, such as a scrape, counts as an open tab.
 _TOUCH: Final = 60.0
 #: Entries that are kept at most, and series of the past.
 _STREAMS: Final = 20_000
@@ -176,7 +176,7 @@ class Collector:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody looks."""
+        """Whether a tab is open, or a scrape counts as one."""
         return bool(self._watchers) or time.monotonic() - self._touched < _TOUCH
 
     def watch(self, update: Callable[[], None], *, stream: str | None = None) -> Callable[[], None]:
@@ -192,7 +192,7 @@ class Collector:
         return unwatch
 
     def touch(self) -> None:
-        """Poll as if somebody looked, for a while."""
+        """Poll as if a tab were open, for a while."""
         was = self.watched
         self._touched = time.monotonic()
         if not was:
@@ -216,9 +216,9 @@ class Collector:
                 self.errors["server"] = str(error)
                 self._tell()
                 return
-            except Exception:  # The console goes on: what is wrong may pass.
+            except Exception:  # The console continues: the cause may be temporary.
                 logger.exception("the console cannot poll")
-            # At once when somebody begins to look, else after the interval.
+            # At once when a tab is opened, otherwise after the interval.
             while (left := began + self._interval - time.monotonic()) > 0:
                 await self._watched.wait(left)
 
@@ -248,7 +248,7 @@ class Collector:
             self.errors.pop(part, None)
 
     async def _poll(self) -> None:
-        """What is read every time; then the pages are told."""
+        """Read what every poll reads, then update the pages."""
         await self._poll_account()
         await self._poll_control()
         for name in {watcher.stream for watcher in self._watchers if watcher.stream is not None}:
@@ -263,7 +263,7 @@ class Collector:
         for watcher in list(self._watchers):
             try:
                 watcher.update()
-            except Exception:  # The other pages go on.
+            except Exception:  # The other pages continue.
                 logger.exception("a page of the console cannot be updated")
 
     async def _poll_streams(self) -> None:

@@ -1,4 +1,4 @@
-"""Streams and consumers as lists of the server tell them, in few requests and only the fields that are shown.
+"""Streams and consumers as the server lists them, in few requests and only with the fields that are shown.
 
 The models of `jetstream.model` know every field and cost twenty times as much to read; the console lists
 a thousand consumers every few seconds.

@@ -18,9 +18,9 @@ DEFAULT_PORT: Final = 8280
 class ConsoleOptions:
     """How the console runs. Raises `UsageError` at construction."""
 
-    #: The address to listen on. Others than loopback need a `token`.
+    #: The address to listen on. Any other than loopback needs a `token`.
     address: str = "127.0.0.1"
-    #: The port; 0 takes any.
+    #: The port; 0 chooses a free one.
     port: int = DEFAULT_PORT
     #: Whether it may change anything.
     write: bool = False

@@ -1,4 +1,4 @@
-"""What an operator should look at: what `jetspark doctor` complains about, and what the figures show."""
+"""Problems for an operator: those that `jetspark doctor` finds, and those that the figures show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jetspark.wire.subjects import subject_matches
 
 __all__ = ["Problem", "problems"]
 
-#: The share of a limit from which on it counts as nearly full.
+#: The share of a limit at which it counts as nearly full.
 _FULL: Final = 0.9
 #: The subject of the audit of the API: with each request, its whole answer.
 _AUDIT: Final = "$JS.EVENT.ADVISORY.API"
@@ -104,7 +104,7 @@ def _of_logs(collector: Collector) -> Iterator[Problem]:
         elif not obeys(agent.report, switch):
             yield Problem(
                 "warning",
-                f"Agent {agent.report.name} does not follow the stop button yet",
+                f"Agent {agent.report.name} does not follow the pause switch yet",
                 "It may be offline",
                 "/logs",
             )
@@ -173,7 +173,7 @@ def _of_consumer(consumer: WatchedConsumer) -> Iterator[Problem]:
         if last is None or (datetime.now(UTC) - last).total_seconds() > 60:
             yield Problem(
                 "warning",
-                f"Consumer {name} has {show_count(listed.num_pending)} messages that nobody reads",
+                f"Consumer {name} has {show_count(listed.num_pending)} messages that no client reads",
                 "Start its program, or delete the consumer",
                 link,
             )

@@ -1,11 +1,11 @@
-"""Who may use the console: a token, a cookie, and checks against requests that other sites cause.
+"""Access to the console: a token, a cookie, and checks against cross-site requests.
 
-Everything that arrives passes `Guard`, before any page or file. A browser gives the token in the URL once and
-gets a cookie for it; the token then disappears from the address. Programs that scrape `/metrics` give it as a
+Every request passes `Guard`, before any page or file. A browser sends the token in the URL once and gets a
+cookie for it; the token then disappears from the address. Programs that scrape `/metrics` give it as a
 bearer token.
 
 - **Host:** only an IP address, `localhost`, or a name that the operator gave. A page of another site whose
-  name suddenly points to this machine (DNS rebinding) has its own name there.
+  name was made to point to this machine (DNS rebinding) sends its own name.
 - **Origin:** a websocket must come from a page of the console. The cookie is `SameSite=Strict` besides.
 - **Sec-Fetch-Site:** no other site may load anything from here.
 - **Content policy:** scripts only from here, and inline ones only with the nonce of the page. NiceGUI
@@ -161,7 +161,7 @@ class Guard:
         await self.app(scope, receive, _with_headers(send, {**_HEADERS, "content-security-policy": policy}))
 
     def _refusal(self, scope: _Scope, headers: dict[str, str]) -> tuple[int, str] | None:
-        """The status and the reason for a request that is refused whoever sends it."""
+        """The status and the reason for a request that is refused even with the token."""
         if any(len(value) > _LONGEST for value in headers.values()) or len(scope["query_string"]) > _LONGEST:
             return 431, "Too long\n"
         host = headers.get("host", "")
@@ -170,14 +170,14 @@ class Guard:
         except ValueError:  # Not a host at all.
             known = False
         if not known:
-            return 421, "This name is not one of the console: start it with --name NAME to use it\n"
+            return 421, "The console does not have this host name: start it with --name NAME to use it\n"
         websocket = scope["type"] == "websocket"
         origin = headers.get("origin")
         if (websocket or origin is not None) and not _is_same(origin, host):
-            return 403, "A request of another site\n"
+            return 403, "A request from another site\n"
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "")
         if site not in ("none", "same-origin") and mode != "navigate":
-            return 403, "A request of another site\n"
+            return 403, "A request from another site\n"
         if not websocket and scope["method"] not in ("GET", "HEAD"):
             return 405, "Only GET\n"
         if not websocket and scope["path"].startswith(WEBSOCKET):

@@ -64,7 +64,7 @@ class Series:
         return list(zip(self._times[first:], self._columns[column][first:], strict=True))
 
     def rate(self, column: int) -> list[tuple[float, float]]:
-        """The growth a second of a counter. A counter that shrinks was set back: that is no growth."""
+        """The growth a second of a counter. A counter that shrinks was set back: that is not growth."""
         first = self._first()
         times, values = self._times[first:], self._columns[column][first:]
         return [

@@ -75,7 +75,7 @@ def test_a_port_that_is_taken_is_told(shared_server: Server) -> None:
             ended = process.end()
     assert ended.code == 2
     assert ended.err.startswith("jetspark: cannot listen on 127.0.0.1 port ")
-    assert ended.err.endswith("Choose another port; 0 takes any that is free\n")
+    assert ended.err.endswith("Choose another port; 0 chooses a free one\n")
 
 
 def test_its_messages_can_be_json(cli: Cli) -> None:

@@ -37,14 +37,15 @@ async def console(
     run: Run,
     *,
     port: Annotated[
-        int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port; 0 takes any.")
+        int,
+        typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port; 0 chooses a free one."),
     ] = DEFAULT_PORT,
     address: Annotated[
         str,
         typer.Option(
             "--address",
             metavar="ADDRESS",
-            help="The address to listen on; others than loopback need a token.",
+            help="Address to listen on; any other than loopback needs a token.",
         ),
     ] = "127.0.0.1",
     write: Annotated[
@@ -103,8 +104,8 @@ async def console(
                 run.out.text(running.url)
             if not options.is_local and not options.tls:
                 run.out.warn(
-                    "without TLS, everyone on the way can read the token and the messages: give --tls-cert "
-                    "and --tls-key, or listen on loopback and use a tunnel: "
+                    "without TLS, anyone on the network path can read the token and the messages: give "
+                    "--tls-cert and --tls-key, or listen on loopback and use a tunnel: "
                     f"ssh -L {running.port}:127.0.0.1:{running.port} HOST"
                 )
             run.out.note("Ctrl-C ends it" if write else "Read-only; --write allows actions. Ctrl-C ends it")

@@ -173,16 +173,14 @@ async def replay(
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the original once the new message is stored.")
     ] = False,
-    again: Annotated[
-        bool, typer.Option("--again", help="Replay messages that are replays themselves, too.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also replay messages that are replays.")] = False,
     force: Force = False,
 ) -> None:
     """Publish dead letters again.
 
     The data and the headers are kept, except the headers of NATS itself. A second replay within the
-    duplicate window of the stream is dropped. A message that was replayed before and failed again is left
-    out, unless --again is set. Every consumer of the stream gets the new message; --to sends it elsewhere.
+    duplicate window of the stream is dropped. A message that was replayed before and failed again is
+    skipped, unless --again is set. Every consumer of the stream gets the new message; --to sends it elsewhere.
     """
     if bool(sequences) == every:
         raise Failure("give either sequences or --all", code=Exit.USAGE)

@@ -75,9 +75,7 @@ def demo(
             "--format", choices=("combined", "syslog", "raw"), help="Format of the --files (combined)."
         ),
     ] = None,
-    kill: Annotated[
-        bool, typer.Option("--kill/--no-kill", help="Kill Spark half-way and restart it.")
-    ] = True,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill Spark halfway and restart it.")] = True,
     directory: Annotated[
         Path | None,
         option("--directory", metavar="PATH", help="Empty directory for all files (a temporary one)."),
@@ -90,7 +88,7 @@ def demo(
         bool, typer.Option("--hold", help="Keep the server and the console up at the end, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Run the whole log pipeline: hosts write, agents ship, Spark writes a table and is killed half-way.
+    """Run the whole log pipeline: hosts write, agents ship, Spark writes a table and is killed halfway.
 
     At the end Spark counts the lines. The exit code is 0 if each line that was written is exactly once in the
     table or among the dead letters.
@@ -143,7 +141,7 @@ def _place(directory: Path | None) -> Path:
 
 
 def _start_console(run: Run, pipeline: Pipeline) -> None:
-    """Start the console and print its URL. The demo goes on without it."""
+    """Start the console and print its URL. The demo continues without it."""
     if find_spec("nicegui") is None or find_spec("jetspark.console") is None:
         return
     try:
@@ -162,7 +160,7 @@ def _hold(run: Run, pipeline: Pipeline) -> None:
 
 
 def _watch(pipeline: Pipeline, view: _View, seconds: float, *, kill: bool) -> None:
-    """Run for `seconds` once Spark works, killing it half-way. Then wait until every line is processed."""
+    """Run for `seconds` once Spark works, killing it halfway. Then wait until every line is processed."""
     pipeline.start(view.note, view.show, timeout=_TIMEOUT)
     deadline = time.monotonic() + _TIMEOUT
     while not view.show(pipeline.sample()).processed:
@@ -272,7 +270,7 @@ class _View:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Show every few seconds that something still goes on."""
+        """Show every few seconds that the demo still runs."""
         self.note(text)
         over = threading.Event()
 

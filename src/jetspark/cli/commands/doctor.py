@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 #: Spark 4 needs this Java.
 _JAVA: Final = 17
 _SPARK: Final = (4, 0)
-#: The share of a limit from which on the check warns.
+#: The share of a limit at which the check warns.
 _FULL: Final = 0.9
 
 # Distribution, whether it is required, and how to install it.

@@ -64,11 +64,11 @@ async def put(
     bucket: Bucket,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="The file; stdin without it.", show_default=False),
+        typer.Argument(metavar="FILE", help="The file; stdin by default.", show_default=False),
     ] = None,
     *,
     name: Annotated[
-        str | None, option("--name", metavar="OBJECT", help="Name of the object (that of the file).")
+        str | None, option("--name", metavar="OBJECT", help="Name of the object (the file name).")
     ] = None,
     description: Annotated[str | None, option("--description", metavar="TEXT", help="Description.")] = None,
     header: Annotated[
@@ -110,12 +110,13 @@ async def get(
     bucket: Bucket,
     name: Name,
     output: Annotated[
-        str | None, option("--output", "-O", metavar="FILE", help="Where to (its name); - is stdout.")
+        str | None,
+        option("--output", "-O", metavar="FILE", help="File to write (the object's name); - is stdout."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")] = False,
 ) -> None:
     """Write an object to a file. The file appears when it is complete and its digest was checked."""
-    # The name comes from whoever stored the object: only its last part, and never a hidden file.
+    # The client that stored the object chose its name: use only the last part, and never a hidden file.
     path = expanded(output) if output else Path(Path(name).name.lstrip(".") or "object")
     if output != "-" and path.exists() and not force:
         raise Failure(f"{path} exists", "Add --force to replace it, or give another --output", Exit.USAGE)
@@ -179,7 +180,7 @@ async def delete(
     bucket: Bucket,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="OBJECT", help="The object; else the store.", show_default=False),
+        typer.Argument(metavar="OBJECT", help="The object; without it, the store.", show_default=False),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -203,7 +204,7 @@ async def seal(run: Run, bucket: Bucket, force: Force = False) -> None:
     """Allow no further changes. This cannot be undone."""
     async with run.jetstream() as js:
         store = await js.object_store(bucket)
-        run.out.confirm(f"Seal store {bucket} for good?", force=force)
+        run.out.confirm(f"Seal store {bucket} permanently?", force=force)
         status = await store.seal()
     _show_status(run.out, status, f"Object store {bucket} is sealed")
 
@@ -212,11 +213,9 @@ async def seal(run: Run, bucket: Bucket, force: Force = False) -> None:
 async def compact(
     run: Run,
     bucket: Bucket,
-    age: Annotated[
-        float | None, duration_option("--age", help="Keep what was stored later than this ago (1h).")
-    ] = None,
+    age: Annotated[float | None, duration_option("--age", help="Keep chunks younger than this (1h).")] = None,
 ) -> None:
-    """Remove chunks that belong to no object, which a process that was killed may leave."""
+    """Remove chunks without an object, which a killed process may leave."""
     async with run.jetstream() as js:
         store = await js.object_store(bucket)
         removed = await store.purge_orphans(older_than=3600.0 if age is None else age)

@@ -208,7 +208,7 @@ def try_pipeline(
     ] = 10,
     failed: Annotated[bool, typer.Option("--failed", help="Show only the lines that do not parse.")] = False,
 ) -> None:
-    """Show what the format makes of the first lines of a file or of the stream, and why lines do not parse.
+    """Parse the first lines of a file or of the stream, and show the rows, or why a line does not parse.
 
     It runs the parser of the job in a local Spark, and writes nothing. A file needs no server.
     """

@@ -35,7 +35,9 @@ async def reply(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Subject to answer on.")],
     body: Annotated[
         str | None,
-        typer.Argument(metavar="BODY", help="The answer; a template as of `pub`.", show_default=False),
+        typer.Argument(
+            metavar="BODY", help="The answer; can contain templates, as in `pub`.", show_default=False
+        ),
     ] = None,
     *,
     echo: Annotated[bool, typer.Option("--echo", help="Answer with the request.")] = False,

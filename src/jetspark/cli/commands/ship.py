@@ -97,23 +97,25 @@ async def ship(
         list[str] | None,
         option("--exclude", metavar="PATTERN", help="File names to skip (compressed files)."),
     ] = None,
-    max_line: Annotated[int | None, size_option("--max-line", help="Truncate longer lines (256KB).")] = None,
+    max_line: Annotated[
+        int | None, size_option("--max-line", help="Split longer lines into pieces (256KB).")
+    ] = None,
     compress: Annotated[
         str | None, choice_option("--compress", choices=ENCODINGS, help="Compress the messages.")
     ] = None,
     multiline: Annotated[
         str | None,
         choice_option(
-            "--multiline", choices=tuple(PRESETS), help="Join stack traces or JSON to one message."
+            "--multiline", choices=tuple(PRESETS), help="Join stack traces or JSON documents to one message."
         ),
     ] = None,
     multiline_start: Annotated[
         str | None,
-        option("--multiline-start", metavar="REGEX", help="Join lines up to the next one that begins so."),
+        option("--multiline-start", metavar="REGEX", help="Begin an event at each line that matches."),
     ] = None,
     multiline_continue: Annotated[
         str | None,
-        option("--multiline-continue", metavar="REGEX", help="Join lines that begin so to the line before."),
+        option("--multiline-continue", metavar="REGEX", help="Join each matching line to the one before."),
     ] = None,
     multiline_timeout: Annotated[
         float | None,

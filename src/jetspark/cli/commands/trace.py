@@ -45,7 +45,7 @@ async def trace(
         float | None, duration_option("--wait", help="How long to wait for the servers (1s).")
     ] = None,
 ) -> None:
-    """Show which servers a message passes, who would get it, and which stream would store it.
+    """Show which servers a message passes, which clients would get it, and which stream would store it.
 
     Requires nats-server 2.11 or later. By default nothing is delivered.
     """

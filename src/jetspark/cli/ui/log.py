@@ -1,4 +1,4 @@
-"""What commands say on stderr: a line of text, or with `--log-format json` one JSON object a line.
+"""The messages of commands on stderr: a line of text, or with `--log-format json` one JSON object a line.
 
 The format belongs to the process, because the line for an error is written after the command has ended.
 """

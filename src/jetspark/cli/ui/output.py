@@ -52,7 +52,7 @@ class ProgressBar:
 
 
 class Output:
-    """Prints what a command has to say, as JSON if `json` is set."""
+    """Prints the output of a command, as JSON if `json` is set."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
@@ -176,7 +176,7 @@ class Output:
         log.write("warning", text)
 
     def inform(self, text: str, **fields: str) -> None:
-        """Print what an operator wants to know, and the fields after it."""
+        """Print information for an operator, followed by the fields."""
         if log.is_json():
             log.write("info", text, **fields)
         else:
@@ -282,7 +282,7 @@ def _draw(columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> l
 
 
 def _is_exact(cell: str) -> bool:
-    """Whether a part of it would say something else: a number, a size, a date."""
+    """Whether a shortened text would be wrong: a number, a size, a date."""
     return cell in ("", "never") or _EXACT.fullmatch(cell) is not None
 
 

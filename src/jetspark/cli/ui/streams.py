@@ -1,7 +1,7 @@
 """Standard output and standard error as the commands need them, whatever the shell made of them.
 
-An error of standard output names it, so that `describe` knows it. Characters that the encoding lacks are
-escaped.
+An error of standard output has its file name, so that `describe` recognizes it. Characters that the encoding
+lacks are escaped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Closed(io.RawIOBase):
 
 
 def prepare_streams() -> None:
-    """Replace standard output and error of this process, unless somebody else has done so, as in a test.
+    """Replace standard output and error of this process, unless a caller has already done so, as a test does.
 
     Standard output is always buffered: an unbuffered write to a full pipe is cut short without an error.
     """

@@ -10,7 +10,7 @@ stream        `/stream/NAME`: configuration, state, subjects, messages, consumer
 consumer      `/consumer/STREAM/NAME`: lag over time; pause, resume, reset
 buckets       `/buckets`: key-value buckets and object stores
 dead_letters  `/dead-letters`: what consumers gave up; replay, discard
-logs          `/logs`: agents, the stop button, jobs and their batches, actions
+logs          `/logs`: agents, the pause switch, jobs and their batches, actions
 routes        the addresses of the pages
 
 Imports point up this list; the pages do not import each other.

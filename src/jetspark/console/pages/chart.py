@@ -47,7 +47,7 @@ class Chart:
             return
         self._sent = series
         now = time.time()
-        # As much of the span as there is, so that a young console has lines, too.
+        # Only the part of the span that has data, so that a new console has lines, too.
         first = min((points[0][0] for _, points in lines if points), default=now)
         start = max(now - SPAN, min(first, now - _SHORTEST))
         options = self._chart.options

@@ -61,7 +61,7 @@ class LivePage:
         return ui.context.client.ip
 
     async def act(self, question: str, advice: str, action: Callable[[], Awaitable[Any]], done: str) -> bool:
-        """Do something after the operator has confirmed it. Says what came of it; True if it was done."""
+        """Do something after the operator has confirmed it. Shows the result; True if it was done."""
         if not await _confirmed(question, advice):
             return False
         try:

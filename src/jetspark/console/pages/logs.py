@@ -1,4 +1,4 @@
-"""`/logs`: agents and the stop button, jobs and their batches, what was done in the console."""
+"""`/logs`: agents and the pause switch, jobs and their batches, the actions of this console."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _switch(shown: LivePage) -> None:
             f"Pause all shippers ({PAUSES[int(duration.value or 0)]})?",
             "Agents publish nothing until then. They continue where they were: no line is lost.",
             lambda: context.actions.pause_shippers(shown.who, seconds),
-            "The shippers are told to pause",
+            "The shippers were asked to pause",
         )
 
     async def resume() -> None:
@@ -87,10 +87,10 @@ def _switch(shown: LivePage) -> None:
             "Resume all shippers?",
             "",
             lambda: context.actions.resume_shippers(shown.who),
-            "The shippers are told to resume",
+            "The shippers were asked to resume",
         )
 
-    with panel("The stop button"), ui.element("div").classes("tools"):
+    with panel("Pause switch"), ui.element("div").classes("tools"):
         state = ui.label().props("data-switch")
         if context.actions.write:
             ui.element("div").classes("push")

@@ -66,7 +66,7 @@ async def reset(
         typer.Argument(
             metavar="SEQUENCE",
             min=1,
-            help="Deliver again from this one; by default all that is not acknowledged.",
+            help="Deliver again from this sequence on; by default all unacknowledged messages.",
             show_default=False,
         ),
     ] = None,

@@ -53,7 +53,7 @@ async def put(run: Run, bucket: Bucket, key: Key, value: Value = None, ttl: Ttl 
 
 @command(app, "create", examples="jetspark kv create locks leader me --ttl 1m")
 async def create(run: Run, bucket: Bucket, key: Key, value: Value = None, ttl: Ttl = None) -> None:
-    """Set a key that has no value."""
+    """Set a key, only if it has no value."""
     data = await _data(value)
     await _write(run, bucket, key, lambda kv: kv.create(key, data, ttl=ttl))
 
@@ -68,7 +68,7 @@ async def update(
         int, option("--revision", metavar="NUMBER", min=0, help="The revision that the key must have.")
     ] = 0,
 ) -> None:
-    """Set a key that is at a revision; 0 stands for a key without any."""
+    """Set a key, only if it is at --revision; 0 is for a key without a value."""
     data = await _data(value)
     await _write(run, bucket, key, lambda kv: kv.update(key, data, revision))
 
@@ -112,7 +112,7 @@ async def revert(
     bucket: Bucket,
     key: Key,
     revision: Annotated[
-        int, typer.Argument(metavar="REVISION", min=1, help="Where its value is taken from.")
+        int, typer.Argument(metavar="REVISION", min=1, help="Revision whose value to restore.")
     ],
 ) -> None:
     """Set a key to the value that it had at a revision."""
@@ -128,7 +128,7 @@ async def delete(
     run: Run,
     bucket: Bucket,
     key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="The key; else the bucket.", show_default=False)
+        str | None, typer.Argument(metavar="KEY", help="The key; without it, the bucket.", show_default=False)
     ] = None,
     revision: Revision = None,
     force: Force = False,

@@ -18,7 +18,7 @@ __all__ = ["OPTIONS", "config_of", "options_of"]
 OPTIONS: Final[Options] = {
     "history": setting(count, "--history", help="Revisions to keep of each key, 1 to 64 (1)."),
     "limit_marker_ttl": setting(
-        duration, "--marker-ttl", help="How long a key that expired leaves a marker; allows --ttl of keys."
+        duration, "--marker-ttl", help="Keep a marker of an expired key for this long; allows --ttl of keys."
     ),
     "max_value_size": setting(limit, "--max-value-size", help="Maximum size of a value; -1 is no limit."),
     **bucket_options("bucket", "a value"),

@@ -34,7 +34,7 @@ class _Finding(NamedTuple):
 
 
 class _Limits(NamedTuple):
-    """The values from which on a finding is a warning, and critical."""
+    """The lowest values of a warning and of a critical finding."""
 
     warning: float
     critical: float
@@ -83,31 +83,31 @@ async def check(
     run: Run,
     *,
     rtt_warn: Annotated[
-        float | None, duration_option("--rtt-warn", help="Round trip of a warning (100ms).")
+        float | None, duration_option("--rtt-warn", help="Warn at this round trip (100ms).")
     ] = None,
     rtt_critical: Annotated[
-        float | None, duration_option("--rtt-critical", help="Round trip that is critical (500ms).")
+        float | None, duration_option("--rtt-critical", help="Critical at this round trip (500ms).")
     ] = None,
     usage_warn: Annotated[
-        int, typer.Option("--usage-warn", metavar="PERCENT", help="Used limits of a warning.")
+        int, typer.Option("--usage-warn", metavar="PERCENT", help="Warn at this share of a limit.")
     ] = 75,
     usage_critical: Annotated[
-        int, typer.Option("--usage-critical", metavar="PERCENT", help="Used limits that are critical.")
+        int, typer.Option("--usage-critical", metavar="PERCENT", help="Critical at this share of a limit.")
     ] = 90,
     stream: Annotated[str | None, stream_option("Check this stream, too.")] = None,
     min_messages: Annotated[
-        int | None, option("--min-messages", metavar="NUMBER", help="Fewer messages are critical.")
+        int | None, option("--min-messages", metavar="NUMBER", help="Critical below this many messages.")
     ] = None,
     stale: Annotated[
-        float | None, duration_option("--stale", help="A last message older than this is critical.")
+        float | None, duration_option("--stale", help="Critical if the last message is older.")
     ] = None,
     consumer: Annotated[str | None, consumer_option("Check this consumer of the stream, too.")] = None,
     pending_warn: Annotated[
-        int | None, option("--pending-warn", metavar="NUMBER", help="Unprocessed messages of a warning.")
+        int | None, option("--pending-warn", metavar="NUMBER", help="Warn at this many unprocessed messages.")
     ] = None,
     pending_critical: Annotated[
         int | None,
-        option("--pending-critical", metavar="NUMBER", help="Unprocessed messages that are critical."),
+        option("--pending-critical", metavar="NUMBER", help="Critical at this many unprocessed messages."),
     ] = None,
 ) -> None:
     """Check a server, the limits of the account, a stream and a consumer, for a monitoring system.
