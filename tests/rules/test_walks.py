@@ -28,9 +28,9 @@ def defined(source: str) -> set[str]:
     return found
 
 
-def test_there_are_four_walks_and_a_table_of_changes() -> None:
+def test_there_are_five_walks_and_a_table_of_changes() -> None:
     walks = TEXT.partition("### Follow a message")[2].partition("### Where does a change go?")
-    assert len(re.findall(r"^\*\*", walks[0], re.MULTILINE)) == 4
+    assert len(re.findall(r"^\*\*", walks[0], re.MULTILINE)) == 5
     assert len(re.findall(r"^\| ", walks[2].partition("\n## ")[0], re.MULTILINE)) > 12
     assert len(NAMES) > 50
 

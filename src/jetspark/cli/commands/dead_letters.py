@@ -180,7 +180,8 @@ async def replay(
 
     The data and the headers are kept, except the headers of NATS itself. A second replay within the
     duplicate window of the stream is dropped. A message that was replayed before and failed again is
-    skipped, unless --again is set. Every consumer of the stream gets the new message; --to sends it elsewhere.
+    skipped, unless --again is set. Every consumer of the stream gets the new message; --to sends it
+    elsewhere.
     """
     if bool(sequences) == every:
         raise Failure("give either sequences or --all", code=Exit.USAGE)
