@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -17,6 +18,7 @@ from jetspark.cli.ui.json import delivered_json, received_json
 from jetspark.cli.ui.messages import show_delivered, show_received
 from jetspark.core.connection import Connection
 from jetspark.core.message import Msg
+from jetspark.errors import ConsumerNotFound
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
@@ -39,6 +41,9 @@ class _Limits(NamedTuple):
 _BATCH: Final = 500
 #: Seconds until a pull expires; the next one follows.
 _EXPIRES: Final = 30.0
+#: Seconds to wait for the server to process acknowledgements, and between two looks at the consumer.
+_ACKNOWLEDGE: Final = 10.0
+_LOOK: Final = 0.01
 #: Seconds without use after which the server deletes the consumer of one `sub`.
 _EPHEMERAL: Final = 60.0
 
@@ -205,13 +210,28 @@ async def _acknowledged(
         **start._asdict(),
     )
     consumer = await js.create_consumer(stream, config)
+    last: Msg | None = None
     try:
         async with aclosing(_pulled(consumer, limits)) as messages:
             async for message in messages:
                 yield message
+                last = message
     finally:
-        await js.connection.flush()  # the acknowledgements first
+        await js.connection.flush()
+        if isinstance(last, JetStreamMsg):
+            await _until_acknowledged(consumer, last.metadata.sequence.consumer)
         await consumer.delete()
+
+
+async def _until_acknowledged(consumer: Consumer, sequence: int) -> None:
+    """Wait until the server has processed the acknowledgements up to this delivery.
+
+    It queues them: a consumer that is deleted at once takes those in its queue with it.
+    """
+    with suppress(TimeoutError, ConsumerNotFound):
+        async with asyncio.timeout(_ACKNOWLEDGE):
+            while (await consumer.info()).ack_floor.consumer_seq < sequence:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(_LOOK)
 
 
 async def _pulled(consumer: Consumer, limits: _Limits) -> AsyncGenerator[Msg, None]:
