@@ -1,4 +1,4 @@
-# What a developer does here, each target complete on a machine with Python 3.11+, make and git.
+# The targets for developers. Each works on a machine with only Python 3.11+, make and git.
 
 PYTHON  ?= python3
 WORKERS ?= 2
@@ -16,7 +16,7 @@ COMPILED := src/jetspark/wire/compiled.pyx
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
 # The tests and measurements of the console, and so all of them, need a browser.
 BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
-# Tests that compute, in Spark. The others mostly wait, so that more of them can run at a time.
+# Tests that use the CPU, in Spark. The others mostly wait, so more of them can run at a time.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
@@ -41,7 +41,7 @@ export THOROUGH SCREENSHOTS
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(SPARK) ## create .venv with the locked tools, Spark, Java if there is none, and jetspark, editable
+install: $(SPARK) ## create .venv with the locked tools, Spark, Java if none fits, and jetspark, editable
 	@scripts/with-java true
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
@@ -95,7 +95,7 @@ format: $(DEV) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-demo: $(SPARK) ## run the whole log pipeline for a minute, with a kill on the way (ARGS="--hosts 20", ARGS=--help)
+demo: $(SPARK) ## run the whole log pipeline for a minute, and kill Spark halfway (ARGS="--hosts 20", ARGS=--help)
 	scripts/with-java $(PY) -m jetspark demo $(ARGS)
 
 bench: $(BENCH) ## measure jetspark beside its peers, write docs/benchmarks.md (ARGS="fetch publish --rounds 3")
@@ -104,7 +104,7 @@ bench: $(BENCH) ## measure jetspark beside its peers, write docs/benchmarks.md (
 chaos: $(DEV) ## break servers and connections under random workloads for 20 minutes (ARGS="--minutes 5 --seed 7")
 	$(PY) -m chaos $(ARGS)
 
-fuzz: $(SPARK) ## mutate what servers and other clients send, for 5 minutes (ARGS="--seconds 3600 --seed 7")
+fuzz: $(SPARK) ## mutate the data that servers and other clients send, for 5 minutes (ARGS="--seconds 3600 --seed 7")
 	$(PY) -m tests.fuzz $(ARGS)
 
 lock: | $(PY) ## resolve requirements/*.lock from pyproject.toml (ARGS=--upgrade for newer versions)

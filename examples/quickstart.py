@@ -1,4 +1,4 @@
-"""A stream, a few messages, a consumer. Starts its own server: nothing has to be installed or started."""
+"""A stream, a few messages, a consumer. Starts its own server, which `jetspark[server]` installs."""
 
 import asyncio
 

@@ -16,12 +16,12 @@ __all__ = ["bucket_options", "chosen"]
 def bucket_options(bucket: str, entry: str) -> Options:
     """The options, by field of the configuration. `bucket` and `entry` are the nouns in their help."""
     return {
-        "ttl": setting(duration, "--ttl", help=f"Maximum age of {entry}, like 7d; 0 is no limit."),
+        "ttl": setting(duration, "--ttl", help=f"Maximum age of {entry}, like 7d; 0 for no limit."),
         "description": setting(str, "--description", metavar="TEXT", help="Description."),
         "storage": setting(str, "--storage", choices=StorageType, help="Where data is kept (file)."),
         "replicas": setting(count, "--replicas", help="Number of replicas, 1 to 5."),
         "max_bytes": setting(
-            limit, "--max-bucket-size", help=f"Maximum size of the {bucket}; -1 is no limit."
+            limit, "--max-bucket-size", help=f"Maximum size of the {bucket}; -1 for no limit."
         ),
         "compression": setting(bool, "--compress/--no-compress", help="Compress data on disk."),
         "metadata": setting(

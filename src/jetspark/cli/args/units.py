@@ -73,7 +73,7 @@ def limit(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """A whole number, also as `1_000_000` or `1,000,000`; -1 is no limit. Raises ValueError."""
+    """A whole number, also as `1_000_000` or `1,000,000`; -1 for no limit. Raises ValueError."""
     digits = text.strip().replace("_", "").replace(",", "")
     if re.fullmatch(r"-?\d+", digits) is None:
         raise ValueError(f"{text!r} is not a whole number")

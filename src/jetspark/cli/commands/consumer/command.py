@@ -91,7 +91,7 @@ def _ask_for_missing(
             given["filter"] = [subject] if subject != ">" else []
         if given["max_deliver"] is None and given["ack_policy"] != AckPolicy.NONE:
             given["max_deliver"] = parser(count)(
-                out.ask("Maximum deliveries of a message (-1 is no limit)", default="-1")
+                out.ask("Maximum deliveries of a message (-1 for no limit)", default="-1")
             )
     return stream, consumer
 

@@ -20,7 +20,7 @@ OPTIONS: Final[Options] = {
     "limit_marker_ttl": setting(
         duration, "--marker-ttl", help="Keep a marker of an expired key for this long; allows --ttl of keys."
     ),
-    "max_value_size": setting(limit, "--max-value-size", help="Maximum size of a value; -1 is no limit."),
+    "max_value_size": setting(limit, "--max-value-size", help="Maximum size of a value; -1 for no limit."),
     **bucket_options("bucket", "a value"),
     "direct": setting(bool, "--direct/--no-direct", help="Let every replica answer reads (yes)."),
     "mirror": setting(str, "--mirror", metavar="BUCKET", help="Mirror this bucket."),

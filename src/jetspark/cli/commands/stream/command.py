@@ -27,9 +27,9 @@ _QUESTIONS = (
         "limits",
         one_of(*RetentionPolicy, synonyms=RETENTIONS),
     ),
-    ("max_msgs", "Maximum messages (-1 is no limit)", "-1", parser(count)),
-    ("max_bytes", "Maximum size, like 10GB (-1 is no limit)", "-1", parser(limit)),
-    ("max_age", "Maximum age, like 7d (0 is no limit)", "0", parser(duration)),
+    ("max_msgs", "Maximum messages (-1 for no limit)", "-1", parser(count)),
+    ("max_bytes", "Maximum size, like 10GB (-1 for no limit)", "-1", parser(limit)),
+    ("max_age", "Maximum age, like 7d (0 for no limit)", "0", parser(duration)),
 )
 
 app = group("Manage streams and their messages.")

@@ -31,14 +31,14 @@ OPTIONS: Final[Options] = {
     "discard": setting(
         str, "--discard", choices=model.DiscardPolicy, help="Messages a full stream drops (old)."
     ),
-    "max_msgs": setting(count, "--max-msgs", help="Maximum number of messages; -1 is no limit."),
+    "max_msgs": setting(count, "--max-msgs", help="Maximum number of messages; -1 for no limit."),
     "max_msgs_per_subject": setting(
         count, "--max-msgs-per-subject", help="Maximum number of messages per subject."
     ),
-    "max_bytes": setting(limit, "--max-bytes", help="Maximum size, like 10GB; -1 is no limit."),
-    "max_age": setting(duration, "--max-age", help="Maximum age of a message, like 7d; 0 is no limit."),
-    "max_msg_size": setting(limit, "--max-msg-size", help="Maximum size of a message; -1 is no limit."),
-    "max_consumers": setting(count, "--max-consumers", help="Maximum number of consumers; -1 is no limit."),
+    "max_bytes": setting(limit, "--max-bytes", help="Maximum size, like 10GB; -1 for no limit."),
+    "max_age": setting(duration, "--max-age", help="Maximum age of a message, like 7d; 0 for no limit."),
+    "max_msg_size": setting(limit, "--max-msg-size", help="Maximum size of a message; -1 for no limit."),
+    "max_consumers": setting(count, "--max-consumers", help="Maximum number of consumers; -1 for no limit."),
     "num_replicas": setting(count, "--replicas", help="Number of replicas, 1 to 5."),
     "ack": setting(bool, "--ack/--no-ack", help="Acknowledge published messages (yes)."),
     "duplicate_window": setting(duration, "--dupe-window", help="How long message ids are remembered (2m)."),
