@@ -1,4 +1,4 @@
-"""`jetspark demo`: the whole log pipeline on this machine for about a minute, with Spark killed half-way."""
+"""`jetspark demo`: the whole log pipeline on this machine for about a minute, with Spark killed halfway."""
 
 from __future__ import annotations
 
