@@ -68,10 +68,13 @@ class Running:
         await until(said, f"{words!r} among {self.notes}")
 
 
-async def acknowledged(consumer: Consumer) -> None:
+async def acknowledged(consumer: Consumer, stream: Stream) -> None:
+    # The server counts a message as pending a moment after it acknowledged it to its publisher.
+    last = (await stream.info()).state.last_seq
+
     async def done() -> bool:
         info = await consumer.info()
-        return info.num_ack_pending == info.num_pending == 0
+        return info.num_ack_pending == info.num_pending == 0 and info.delivered.stream_seq >= last
 
     await until(done, "everything acknowledged")
 
@@ -87,7 +90,7 @@ async def test_each_host_has_its_file_and_everything_is_acknowledged(
     await running.end()
     for host in ("web1", "web2", "db"):
         assert lines(tmp_path / f"{host}.log") == expected(host, 1, 1500)
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     assert (running.writer.status.lines, running.writer.status.hosts) == (4500, 3)
 
 
@@ -113,7 +116,7 @@ async def test_ack_all_acknowledges_after_so_many_and_after_so_long(
     consumer = await make(stream, policy=AckPolicy.ALL)
     await publish(js, stream, "h", 1, 100)
     running = Running(js, consumer, LogFiles(tmp_path), ack_every=100, ack_interval=29.0)
-    await acknowledged(consumer)  # there were so many
+    await acknowledged(consumer, stream)  # there were so many
     await publish(js, stream, "h", 101, 110)
 
     async def written() -> bool:
@@ -122,10 +125,10 @@ async def test_ack_all_acknowledges_after_so_many_and_after_so_long(
     await until(written, "110 lines")
     assert (await consumer.info()).num_ack_pending == 10
     await running.stop()  # the end acknowledges
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     timed = Running(js, consumer, LogFiles(tmp_path), ack_every=10_000, ack_interval=0.2)
     await publish(js, stream, "h", 111, 120)
-    await acknowledged(consumer)  # the timer has
+    await acknowledged(consumer, stream)  # the timer has
     await timed.stop()
     assert lines(tmp_path / "h.log") == expected("h", 1, 120)
 
@@ -144,7 +147,7 @@ async def test_a_message_that_arrives_at_the_end_is_written(
         await publishing
     await Running(js, consumer, LogFiles(tmp_path), once=True).end()
     assert lines(tmp_path / "h.log") == expected("h", 1, 8)
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
 
 
 async def test_ack_all_waits_for_what_a_crashed_reader_had(
@@ -158,7 +161,7 @@ async def test_ack_all_waits_for_what_a_crashed_reader_had(
     await running.says("3 earlier messages were delivered elsewhere: nothing is acknowledged until")
     assert (await consumer.info()).num_ack_pending == 10
     await running.says("the missing messages have arrived")
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == sorted(expected("h", 1, 10))
 
@@ -175,7 +178,7 @@ async def test_ack_all_terminates_nothing_while_an_earlier_message_is_missing(
     running = Running(js, consumer, LogFiles(tmp_path), ack_interval=0.1)
     await running.says("message 4 was terminated: no host in the subject")
     assert (await consumer.info()).num_ack_pending == 6
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == expected("h", 1, 5)
     assert running.writer.status.terminated == 1
@@ -203,7 +206,7 @@ async def test_ack_all_notices_a_message_that_went_elsewhere(
     consumer = await make(stream, policy=AckPolicy.ALL, ack_wait=6.0)
     await publish(js, stream, "h", 1, 5)
     running = Running(js, consumer, LogFiles(tmp_path), ack_every=1, ack_interval=0.1)
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     other = asyncio.create_task((await stream.get_consumer(consumer.name)).fetch(1, expires=LONG))
 
     async def asked() -> bool:
@@ -213,7 +216,7 @@ async def test_ack_all_notices_a_message_that_went_elsewhere(
     await publish(js, stream, "h", 6, 20)
     assert len(await other) == 1
     await running.says("the missing messages have arrived")
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == sorted(expected("h", 1, 20))
 
@@ -243,7 +246,7 @@ async def test_a_full_disk_is_waited_for_and_no_line_is_lost_or_torn(
         assert (small_disk / "h.log").read_bytes()[-1:] in (b"\n", b"")
     ballast.unlink()
     await running.says("the disk has room again")
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await running.stop()
     assert lines(small_disk / "h.log") == expected("h", 1, 10_000)
     assert running.writer.status.naked > 0
@@ -258,7 +261,7 @@ async def test_what_is_larger_than_the_disk_is_written_as_far_as_rotation_makes_
     await js.publish(f"{stream.name.lower()}.0.big", b"y" * 900_000)
     await js.publish(f"{stream.name.lower()}.0.small", b"fits")
     running = Running(js, consumer, LogFiles(small_disk, rotate_size=950_000, keep=0), nak_delay=0.2, batch=2)
-    await acknowledged(consumer)  # the rotation made room, as nothing is kept
+    await acknowledged(consumer, stream)  # the rotation made room, as nothing is kept
     await running.stop()
     assert running.writer.status.naked == 0
     assert (small_disk / "small.log").read_bytes() == b"fits\n"
@@ -283,7 +286,7 @@ async def test_what_cannot_be_written_is_given_up_and_the_rest_goes_on(
         assert lines(directory / "h.log") == ["first", "last"]
         assert running.writer.status.terminated == 3
         assert len([note for note in running.notes if "was terminated" in note]) == 3
-        await acknowledged(consumer)
+        await acknowledged(consumer, stream)
         await consumer.delete()
 
 
@@ -320,7 +323,7 @@ async def test_a_slow_disk_keeps_its_messages(js: JetStream, stream: Stream, tmp
 
     running = Running(js, consumer, Slow(tmp_path), once=True)
     await running.end()
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     assert info_before.num_redelivered == 0
     assert running.writer.status.redelivered == 0
     assert lines(tmp_path / "h.log") == expected("h", 1, 10)
@@ -451,7 +454,7 @@ async def test_without_zstd_its_lines_are_given_up_and_the_others_written(
     assert running.notes == [
         "message 2 was terminated: zstd is not available here. Python 3.14 has it, or `pip install zstandard`"
     ]
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "Gzip"])
@@ -488,7 +491,7 @@ async def test_ack_all_writes_nothing_twice_because_another_host_has_no_room(
         await publish(js, stream, "b", number, number)
     consumer = await make(stream, policy=AckPolicy.ALL)
     running = Running(js, consumer, OneIsFull(tmp_path), nak_delay=0.05, ack_interval=0.2)
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await running.stop()
     assert lines(tmp_path / "a.log") == expected("a", 1, 3)
     assert lines(tmp_path / "b.log") == expected("b", 1, 3)
@@ -510,7 +513,7 @@ async def test_ack_all_goes_on_when_a_message_that_had_no_room_is_deleted(
     assert (await consumer.info()).num_ack_pending == 2
     await stream.delete_message(1)
     await publish(js, stream, "b", 2, 2)
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await running.stop()
     assert set(lines(tmp_path / "b.log")) == set(expected("b", 1, 2))
 
@@ -521,7 +524,7 @@ async def test_a_consumer_that_is_deleted_ends_the_work(
     consumer = await make(stream)
     running = Running(js, consumer, LogFiles(tmp_path))
     await publish(js, stream, "h", 1, 1)
-    await acknowledged(consumer)
+    await acknowledged(consumer, stream)
     await consumer.delete()  # while it waits
     with pytest.raises(ConsumerDeleted):
         await running.end()
