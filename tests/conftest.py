@@ -34,9 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave all tests and modules to no later collection of garbage: many tests collect to find leaks."""
+    """Exempt all tests and modules from later collections of garbage: many tests collect to find leaks."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 if os.environ.get("UVLOOP"):

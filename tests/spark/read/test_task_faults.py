@@ -21,8 +21,8 @@ from tests.support.leaders import leader_of_now
 from tests.support.waiting import wait_until
 
 LONG = 120  # seconds; only a hang takes so long
-#: More than a task reads ahead, wherever it is held up: some 30 MB.
-LARGE, PADDING = 6_000, 8_000
+#: More than a task reads ahead, wherever it is held up: 30 to 50 MB.
+LARGE, PADDING = 12_000, 8_000
 
 
 @pytest.fixture
