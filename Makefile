@@ -83,7 +83,7 @@ docs: $(DOCS) ## build the documentation site into build/site; broken links and 
 test-matrix: $(SPARKS:%=test-spark-%) ## run the Spark tests on older versions too (one: make test-spark-4.0)
 
 $(SPARKS:%=test-spark-%): test-spark-%: .venv-spark-%/.installed
-	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $(WORKERS) --dist worksteal \
+	scripts/with-java .venv-spark-$*/bin/python -m pytest -n $$(($(WORKERS) + 1)) --dist worksteal \
 	    tests/spark tests/logs/job $(ARGS)
 
 check: $(SPARK) ## check format, lint, types, layers, the documentation site and known vulnerabilities, as CI does
