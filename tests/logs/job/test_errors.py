@@ -46,6 +46,15 @@ org.apache.spark.SparkException: Job aborted.
             "stream LOGS lost the sequences [1, 5): purged",
             "To continue without the lost lines, set source.fail_on_data_loss = false",
         ),
+        (
+            JAVA.format(
+                "Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+                'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    1 / 0\n    ~~^~~\n'
+                "ZeroDivisionError: division by zero\n\n\tat py4j.Protocol.getReturnValue(Protocol.java:1)"
+            ),
+            "ZeroDivisionError: division by zero",
+            "It goes on",
+        ),
         ("[CANNOT] Do it. SQLSTATE: 22007", "[CANNOT] Do it.", "It goes on"),
         ("", "PySparkException", "It goes on"),
     ],

@@ -15,6 +15,7 @@ from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.read.batch import JetStreamReader
 from jetspark.spark.read.stream import JetStreamStreamReader
+from tests.spark.running import ADMISSION_CONTROL
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def sequences(offset: dict[str, Any]) -> dict[str, int]:
     return {name: stream["next_seq"] for name, stream in offset["streams"].items()}
 
 
+@pytest.mark.skipif(not ADMISSION_CONTROL, reason="Spark does not ask for the limits of a batch")
 def test_a_batch_waits_for_enough_messages_or_for_its_time(
     server: Server, streams: blocking.JetStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ _GONE: Final = (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError)
 #: Raised by calls into Spark: its own errors, and those of the connection to its process.
 SPARK_ERRORS: Final = (PySparkException, Py4JError, *_GONE)
 
+#: The exception that ends a traceback of Python.
+_RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)")
 _LOST: Final = "To continue without the lost lines, set source.fail_on_data_loss = false"
 
 
@@ -48,4 +50,6 @@ def explained(error: BaseException, hint: str | None = None) -> Error:
     causes = re.findall(r"^Caused by: (?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = causes[-1] if causes else lines[0] if lines else type(error).__name__
+    if "Traceback (most recent call last)" in message and (raised := _RAISED.findall(text)):
+        message = raised[-1]
     return Error(message.strip().partition(" SQLSTATE")[0], hint=hint)

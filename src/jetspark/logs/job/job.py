@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -194,7 +195,8 @@ class Job:
             F.count(F.lit(1)).alias("lines"),
             F.count_if(bad).alias("bad"),
             F.sum(F.when(bad, F.octet_length("_data"))).alias("bytes"),
-            _some(place, bad).alias("places"),
+            # As text: Spark 4.0 observes an array as an object of Java.
+            F.to_json(_some(place, bad)).alias("places"),
         )
 
     def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
@@ -206,7 +208,7 @@ class Job:
         found = observed.get
         if found["bad"] and outputs.dead_letters is not None:
             if found["bad"] <= _FEW and found["bytes"] <= _FEW_BYTES:
-                places = sorted(Place(*each) for each in found["places"])
+                places = sorted(Place(*each.values()) for each in json.loads(found["places"]))
                 messages = self._config.source.read_again(self._spark, HEADER_COLUMNS, places)
                 letters = self._rows_of(messages, outputs)
             else:
