@@ -16,7 +16,7 @@ COMPILED := src/jetspark/wire/compiled.pyx
 PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
 # The tests and measurements of the console, and so all of them, need a browser.
 BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
-# Tests that use the CPU, in Spark. The others mostly wait, so they run at the same time.
+# Tests that use the CPU, in Spark. The others mostly wait, so more of them can run at a time.
 COMPUTING := tests/spark tests/logs/job tests/test_examples.py
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
@@ -47,11 +47,8 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if none fit
 
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
 ifeq ($(strip $(ARGS)),)
-	@mkdir -p build
-	@echo "Running the tests with Spark; those without it run beside them, and are shown at the end (build/test.log)."
-	@$(BROWSER) $(PYTEST) -n $$(($(WORKERS) + 1)) tests $(COMPUTING:%=--ignore=%) >build/test.log 2>&1 & others=$$!; \
-	$(PYTEST) -n $(WORKERS) $(COMPUTING); spark=$$?; \
-	wait $$others; others=$$?; cat build/test.log; exit $$((spark | others))
+	$(BROWSER) $(PYTEST) -n $$(($(WORKERS) * 2)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(PYTEST) -n $$(($(WORKERS) + 1)) $(COMPUTING) && exit $$without
 else
 	$(BROWSER) $(PYTEST) -n $(WORKERS) $(ARGS)
 endif

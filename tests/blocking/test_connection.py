@@ -302,6 +302,7 @@ def test_drain_lets_callbacks_finish_and_publish(
         other.flush()
         for number in range(10):
             nc.publish(subject, b"%d" % number)
+        nc.flush()  # The server has all of them before the other connection unsubscribes.
         assert begun.wait(20)
         drainer = threading.Thread(target=other.drain)
         drainer.start()
