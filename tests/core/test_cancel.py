@@ -10,6 +10,7 @@ import pytest
 
 from jetspark import Connection, Msg, connect
 from jetspark.server import Server
+from jetspark.wire import PingFrame, PubFrame, encode
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
 
@@ -180,6 +181,25 @@ async def test_a_cancelled_close_closes_the_connection(proxy: TCPProxy, subject:
     proxy.stall()
     await cancel(nc.close())
     assert nc.closed
+
+
+async def test_a_reconnect_that_is_cancelled_while_it_leaves_still_reconnects() -> None:
+    """The outbox is detached then: a connection that stayed would never write again."""
+    async with ScriptedServer() as server, connect(server.url) as nc:
+        peer = await server.peer()
+        await peer.expect(PingFrame)  # the handshake
+        server.answers_pings = False
+        leaving = asyncio.create_task(nc.reconnect(600))
+        await peer.expect(PingFrame)
+        peer.send(encode.PONG)
+        await peer.expect(PingFrame)  # written after the outbox was detached
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        server.answers_pings = True
+        await nc.publish("subject", b"written")
+        async with asyncio.timeout(30):
+            assert (await (await server.peer(1)).expect(PubFrame)).data == b"written"
 
 
 async def test_waiting_for_the_end_can_be_cancelled(nc: Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 
 import pytest
 
@@ -218,6 +219,43 @@ async def test_closing_a_connection_to_a_silent_server_takes_a_bounded_time(prox
     async with asyncio.timeout(30):
         await nc.close()
     assert nc.closed
+
+
+@pytest.mark.parametrize("connects", [True, False])
+async def test_close_does_not_wait_for_a_dialer_that_ignores_its_cancellation(
+    shared_server: Server, proxy: TCPProxy, watch: Watch, connects: bool
+) -> None:
+    dialing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def dialer(host: str, port: int) -> socket.socket:
+        if not dials:
+            dials.append(proxy.port)
+        else:
+            dialing.set()
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                await go_on.wait()
+            dials.append(shared_server.port)
+            if not connects:
+                raise OSError("refused")
+        return socket.create_connection(("127.0.0.1", dials[-1]))
+
+    dials: list[int] = []
+    nc = await connect("nats://some.host", dialer=dialer, connect_timeout=600, **watch.listeners)
+    proxy.cut()
+    await dialing.wait()
+    attempt = nc._link._reconnecting
+    assert attempt is not None
+    async with asyncio.timeout(30):
+        await nc.close()
+    assert nc.closed
+    go_on.set()
+    async with asyncio.timeout(30):
+        await asyncio.wait([attempt])
+    assert nc.closed
+    assert len(dials) == 2
+    assert watch.names == [Event.DISCONNECTED, Event.CLOSED]
 
 
 async def test_a_quiet_life_logs_nothing(

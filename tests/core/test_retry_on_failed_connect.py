@@ -168,7 +168,8 @@ async def test_every_address_of_a_host_is_tried(monkeypatch: pytest.MonkeyPatch)
     firsts: set[str] = set()
 
     async def two_addresses(host: str, port: int, **options: int) -> list[object]:
-        assert host == "cluster.example"
+        if host != "cluster.example":  # uvloop resolves the addresses, too.
+            return [*await resolve(host, port, **options)]
         return [*await resolve("127.0.0.9", port, **options), *await resolve("127.0.0.1", port, **options)]
 
     async with ScriptedServer() as server:

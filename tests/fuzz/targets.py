@@ -244,7 +244,7 @@ def _frames(data: bytes) -> None:
 
 def _batch(header: bytes) -> None:
     first = MsgFrame(b"1", b"_INBOX.x", b"", corpus.DIRECT[1], b"data")
-    reader = direct._Reader(MsgGetRequest(seq=1, multi_last=["a"] if len(header) % 2 else []))
+    reader = direct._BatchReader(MsgGetRequest(seq=1, multi_last=["a"] if len(header) % 2 else []))
     try:
         reader.next_request()
         reader.accept([first, MsgFrame(b"1", b"_INBOX.x", b"", header, b"x" * (len(header) % 3))], "S")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
 from typing import Final, Self, TypeVar
@@ -370,9 +371,9 @@ class Connection:
 
     async def rtt(self, timeout: float | None = None) -> float:
         """Seconds for a PING to the server and its PONG back."""
-        start = self._loop.time()
+        start = time.perf_counter()  # The time of uvloop has milliseconds only.
         await self.flush(timeout)
-        return self._loop.time() - start
+        return time.perf_counter() - start
 
     async def wait_connected(self, timeout: float | None = None) -> None:
         """Return when connected to a server.
@@ -400,8 +401,9 @@ class Connection:
     async def drain(self) -> None:
         """Close without loss: subscriptions deliver messages in flight, everything published is written.
 
-        Nothing new is accepted meanwhile. Then the connection closes, also when `Timeout` is raised after
-        `drain_timeout` because callbacks did not finish.
+        Subscriptions and requests are refused at once; publishing is refused once the callbacks have
+        finished. Then the connection closes, also when `Timeout` is raised after `drain_timeout` because
+        callbacks did not finish.
         """
         await self.drain_until(self._loop.time() + self.options.drain_timeout)
 

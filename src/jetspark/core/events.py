@@ -22,7 +22,7 @@ class Event(enum.StrEnum):
     """The events of a connection, each with the argument of its listeners."""
 
     CONNECTED = "connected"  #: nothing; the first connect succeeded
-    DISCONNECTED = "disconnected"  #: the error that broke the connection, or None; it reconnects
+    DISCONNECTED = "disconnected"  #: the error that broke the connection; it reconnects
     RECONNECTED = "reconnected"  #: nothing
     CLOSED = "closed"  #: the error that ended the connection for good, or None after `close()`
     DISCOVERED = "discovered"  #: the list of new `host:port` in the server pool

@@ -130,7 +130,8 @@ class Link:
     async def close(self, error: errors.Error | None, timeout: float = 1.0) -> None:
         """Enter CLOSED; `error` is the reason, None when the user closes.
 
-        Buffered bytes are written first, for at most `timeout` seconds.
+        Buffered bytes are written first, for at most `timeout` seconds; then a running attempt to connect
+        has as long to end.
         """
         if self.state is State.CLOSED:
             return
@@ -150,7 +151,7 @@ class Link:
         if transport is not None:
             await transport.close(timeout)
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=timeout)
         self.events.emit(Event.CLOSED, error)
 
     async def wait_connected(self, timeout: float) -> None:
@@ -261,6 +262,9 @@ class Link:
                 if await self._gave_up(server, error):
                     return
                 continue
+            if self.state is State.CLOSED:  # A function of the user ignored the cancellation.
+                transport.fail(errors.ConnectionClosed("the connection was closed"))
+                return
             first = self.server is None
             self.reconnects += not first
             self._establish(server, transport, info, reconnected=True)
@@ -291,6 +295,8 @@ class Link:
 
     async def _gave_up(self, server: PoolServer, error: Exception) -> bool:
         """Count a failed attempt. The same authorization error twice in a row is final."""
+        if self.state is State.CLOSED:
+            return True
         self.pool.failed(server)
         if not isinstance(error, errors.Error):
             self.report(error)  # A function that returns credentials failed.
@@ -339,7 +345,10 @@ class Link:
                 await self.session.leave(timeout)
             except errors.Error:
                 pass  # The server is left anyway.
-            transport.fail(errors.ConnectionLost(reason))
+            finally:
+                # Also if the caller was cancelled: the outbox may be detached. A close writes the rest first.
+                if transport is self.session.transport:
+                    transport.fail(errors.ConnectionLost(reason))
 
     def _on_err(self, frame: ErrFrame) -> None:
         error = server_error(frame.message)

@@ -126,7 +126,7 @@ class Outbox:
     def write_control(self, frame: bytes) -> None:
         """Queue frames of the session itself: small, not subject to the limit, dropped at a disconnect.
 
-        None can be left out, and a server can provoke them: one that lets too many of them wait is given up.
+        They cannot be dropped, and a server can provoke them: the connection is broken when too many wait.
         """
         self.queue.size += len(frame)
         self.queue.frames.append(SessionFrame(frame))

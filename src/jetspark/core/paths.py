@@ -9,5 +9,5 @@ __all__ = ["expanded"]
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with its variables and `~`. An unknown user stays as it is, other than by `Path.expanduser`."""
+    """Expand variables and `~`. Unlike `Path.expanduser`, leaves an unknown user as it is."""
     return Path(os.path.expanduser(os.path.expandvars(path)))

@@ -16,7 +16,7 @@ from jetspark.wire.headers import NO_RESPONDERS
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["Accepts", "Requests"]
+__all__ = ["Accepts", "Requests", "no_responders"]
 
 #: Whether the payload is an answer to the request.
 Accepts: TypeAlias = Callable[[bytes], bool]
@@ -65,17 +65,10 @@ class Requests(Receiver):
             subject, future, accepts = self._waiting.get(frame.subject[start:], ("", None, None))
             if future is None or future.done():
                 continue
-            # Compared, not parsed: a service may answer with any bytes.
-            refused = not frame.data and frame.header.startswith(NO_RESPONDERS)
-            if not refused and accepts is not None and not accepts(frame.data):
-                continue
-            if refused:
-                future.set_exception(
-                    NoResponders(
-                        f"no responders on {subject!r}", hint="Is the service running, and in this account?"
-                    )
-                )
-            else:
+            error = no_responders(frame, subject)
+            if error is not None:
+                future.set_exception(error)
+            elif accepts is None or accepts(frame.data):
                 future.set_result(Msg(frame, self._connection))
 
     def disconnected(self) -> None:
@@ -104,6 +97,14 @@ class Requests(Receiver):
         for subject, future, _ in waiting.values():
             if not future.done():
                 future.set_exception(make_error(subject))
+
+
+def no_responders(frame: MsgFrame, subject: str) -> NoResponders | None:
+    """The error of a request on `subject` if this answer says that nobody subscribes to it."""
+    # Compared, not parsed: a service may answer with any bytes.
+    if frame.data or not frame.header.startswith(NO_RESPONDERS):
+        return None
+    return NoResponders(f"no responders on {subject!r}", hint="Is the service running, and in this account?")
 
 
 def _expire(future: asyncio.Future[Msg], subject: str, timeout: float) -> None:

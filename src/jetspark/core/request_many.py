@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from jetspark.core.message import Msg
 from jetspark.core.options import check_count
-from jetspark.errors import NoResponders, Timeout, UsageError
-from jetspark.wire.headers import NO_RESPONDERS, HeadersLike
+from jetspark.core.request import no_responders
+from jetspark.errors import Timeout, UsageError
+from jetspark.wire.headers import HeadersLike
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
@@ -48,10 +49,9 @@ async def request_many(
                 message = await subscription.next(max(wait, 0.001))
             except Timeout:
                 return
-            if not message.data and message._frame.header.startswith(NO_RESPONDERS):
-                raise NoResponders(
-                    f"no responders on {subject!r}", hint="Is the service running, and in this account?"
-                )
+            error = no_responders(message._frame, subject)
+            if error is not None:
+                raise error
             if sentinel is not None and sentinel(message):
                 return
             received += 1

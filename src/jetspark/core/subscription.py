@@ -181,7 +181,10 @@ class Subscription(Receiver):
     # --- closing
 
     async def unsubscribe(self) -> None:
-        """Stop at once. Buffered messages can still be read; a callback is not called again."""
+        """Stop without waiting for messages in flight. Buffered messages can still be read.
+
+        A callback is not called again; returns when a running call has ended.
+        """
         self._connection.session.unsubscribe(self)
         self._connection.session.forget(self)
         self.closed(None)

@@ -75,7 +75,7 @@ class WebSocketTransport(Transport):
         if not self._upgraded.done():
             error = self._error or ConnectionLost("the server closed the connection")
             self._upgraded.set_exception(error)
-            self._upgraded.exception()  # Nobody may wait for it any more.
+            self._upgraded.exception()  # Mark it as seen: the caller may no longer wait.
 
 
 class _Frames:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from jetspark.errors import UsageError
@@ -45,7 +45,13 @@ class Callbacks(Generic[T]):
             except Exception:
                 logger.exception("%s failed", self._name)
                 continue
-            if inspect.iscoroutine(outcome):
-                task = asyncio.get_running_loop().create_task(outcome)
+            if inspect.isawaitable(outcome):
+                task = asyncio.ensure_future(self._run(outcome))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, outcome: Awaitable[object]) -> None:
+        try:
+            await outcome
+        except Exception:
+            logger.exception("%s failed", self._name)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
+from jetspark.core.request import no_responders
 from jetspark.core.signal import Signal
-from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
+from jetspark.errors import ConnectionClosed, ConnectionLost, Error, Timeout
 from jetspark.jetstream.message.stored import is_stored
 from jetspark.wire import MsgFrame, hpub, pub
-from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import check_filter
 
 __all__ = ["Inbox"]
@@ -81,9 +81,9 @@ class Inbox(Receiver):
             frames = [frame for frame in frames if frame.subject == reply]
             if not frames:
                 return
-        first = frames[0]
-        if not first.data and first.header.startswith(NO_RESPONDERS) and not is_stored(first.header):
-            self._fail(NoResponders(f"no responders on {self._asked!r}"))
+        error = no_responders(frames[0], self._asked)
+        if error is not None and not is_stored(frames[0].header):
+            self._fail(error)
             return
         self._frames += frames
         self._changed.wake()

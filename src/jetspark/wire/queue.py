@@ -22,7 +22,7 @@ class FrameQueue:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self.size = 0
-        #: `publish` queues a message as long as fewer bytes than these wait then.
+        #: `publish` queues a message only if fewer than this many bytes wait afterwards.
         self.room = 0
         #: How many messages `publish` has queued, and how many acknowledgements `ack` has.
         self.published = 0

@@ -19,6 +19,7 @@ from jetspark import (
     ConsumerConfig,
     ConsumerNotFound,
     DataLoss,
+    JetStreamUnavailable,
     StreamConfig,
     StreamNotFound,
     Timeout,
@@ -27,6 +28,7 @@ from jetspark import (
 from jetspark.arrow import record_batch, without_data
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
+from jetspark.jetstream.read import ranges
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads_direct
 from jetspark.jetstream.stream import Stream
@@ -144,7 +146,7 @@ async def hold(stream: Stream, config: dict[str, Any]) -> None:
 
 
 async def test_a_whole_stream_comes_in_order_in_several_chunks(js: JetStream) -> None:
-    stream = await make(js, 25_000)
+    stream = await make(js, 25_000, size=1000)  # More than fits into the buffer.
     sizes, found = [], []
     async for chunk in read_range(js.api, await range_of(stream)):
         sizes.append(len(chunk))
@@ -392,6 +394,18 @@ async def test_of_a_stream_that_was_created_again_nothing_is_read(js: JetStream,
     await no_consumers(stream)
 
 
+async def test_a_stream_that_was_created_again_and_is_shorter_is_believed_at_once(
+    js: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = await range_of(await make(js, MANY))
+    await js.delete_stream("ORDERS")
+    await make(js, 5)
+    monkeypatch.setattr(ranges, "_SECOND_LOOK", 3600.0)
+    async with asyncio.timeout(60):
+        with pytest.raises(DataLoss, match="created again"):
+            await read(js, wanted)
+
+
 async def test_a_stream_that_is_deleted_meanwhile_is_a_loss(js: JetStream, large: Stream) -> None:
     losses: list[DataLoss] = []
     async with asyncio.timeout(60):
@@ -570,6 +584,24 @@ async def test_a_range_whose_messages_never_come_is_given_up() -> None:
                 async for _ in read_range(JetStream(nc).api, wanted, outage=0.4):
                     pass
     assert asked < 10
+
+
+async def test_a_leader_that_stays_away_is_given_up_after_the_outage() -> None:
+    """It answers for the stream, and not for the message after the last one that arrived."""
+    config = {"name": "A", "subjects": ["a"], "retention": "workqueue", "allow_direct": True}
+    info = {"config": config, "created": "2026-01-01T00:00:00Z", "state": {"first_seq": 1, "last_seq": 100}}
+    away = {"error": {"code": 503, "err_code": 10008, "description": "no leader"}}
+    async with ScriptedServer(info={"jetstream": True}) as server:
+        server.on("$JS.API.DIRECT.GET.A", lambda peer, request: peer.answer(request, status="404 None"))
+        for endpoint, answer in (("STREAM.INFO.A", info), ("STREAM.MSG.GET.A", away)):
+            data = json.dumps(answer).encode()
+            server.on(f"$JS.API.{endpoint}", lambda peer, request, data=data: peer.answer(request, data))
+        async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
+            created = StreamInfo.from_wire(info).created
+            wanted = StreamRange(stream="A", created=created, first_seq=1, next_seq=101)
+            with pytest.raises(JetStreamUnavailable):
+                async for _ in read_range(JetStream(nc).api, wanted, outage=0.4):
+                    pass
 
 
 # --- where a time lies

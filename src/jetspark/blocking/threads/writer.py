@@ -38,9 +38,10 @@ class Writer:
         self._closed = False
         #: Number of messages published through this writer.
         self.published = 0
-        #: Frames that went to the outbox, and those of them that neither `published` nor acknowledges one
-        #: message: counting acknowledgements themselves would cost each of them.
+        #: Number of writes that went to the outbox.
         self.moved = 0
+        #: Number of writes that are neither counted in `published` nor the acknowledgement of one message.
+        #: `moved - published - others` is the number of those: counting each would slow it down.
         self.others = 0
 
     # --- in any thread

@@ -2,7 +2,7 @@
 
 A status is a message with an empty payload and a status line, written by the server (ADR-37, for direct gets
 ADR-31). No other module compares codes or texts; texts are compared without case and by substring. No I/O,
-no clock. The one exception is `wire.headers.NO_RESPONDERS`, which requests below JetStream need.
+no clock. The one exception is `core.request.no_responders`, which requests below JetStream need.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class OnConsume(enum.Enum):
 
 
 class OnDirectGet(enum.Enum):
-    """The effect of a status on a direct get."""
+    """The effect of a status on a direct get, and on a backup."""
 
-    #: The batch is complete.
+    #: The batch, or the archive, is complete.
     END = enum.auto()
     #: No message, or no further message, matches.
     NOT_FOUND = enum.auto()

@@ -16,7 +16,6 @@ from jetspark.jetstream.model.requests import PubAck, StreamListRequest
 from jetspark.jetstream.retry import Backoff
 
 if TYPE_CHECKING:
-    from jetspark.core.connection import Connection
     from jetspark.jetstream.api import API
 
 __all__ = ["find_permanent_reason", "is_temporary_refusal", "no_acknowledgement", "no_leader", "repeat_for"]
@@ -56,7 +55,8 @@ async def repeat_for(
     end = Backoff(seconds + timeout)
     asked = False
     while True:
-        await _connected(api.connection, end.left - min(seconds, timeout))
+        # A message in the outbox could be sent long after the call has failed.
+        await api.connection.wait_connected(end.left - min(seconds, timeout))
         try:
             return await attempt(end.left)
         except errors.Error as error:
@@ -70,17 +70,6 @@ async def repeat_for(
                 raise reason
         if not await backoff.pause():
             raise failure
-
-
-async def _connected(connection: Connection, timeout: float) -> None:
-    """Wait for the connection: a message in its outbox could be sent long after the call has failed."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout
-    while not connection.connected:
-        try:
-            await connection.flush(deadline - loop.time())
-        except errors.ConnectionLost:
-            pass
 
 
 async def find_permanent_reason(api: API, subject: str) -> errors.Error | None:

@@ -21,6 +21,7 @@ from jetspark import errors
 from jetspark.core.headers import header_block
 from jetspark.core.message import too_large
 from jetspark.core.receiver import Receiver
+from jetspark.core.request import no_responders
 from jetspark.core.signal import Signal
 from jetspark.jetstream.model.requests import parse_pub_ack
 from jetspark.jetstream.publish.ack_window import AckFuture, AckWindow, Message
@@ -33,7 +34,6 @@ from jetspark.jetstream.publish.attempts import (
 from jetspark.jetstream.publish.headers import stored_before_headers
 from jetspark.jetstream.retry import Backoff
 from jetspark.wire import MsgFrame, hpub, pub_acks
-from jetspark.wire.headers import NO_RESPONDERS
 from jetspark.wire.subjects import encode_subject
 
 if TYPE_CHECKING:
@@ -203,14 +203,14 @@ class InFlight(Receiver):
                 try:
                     ack = parse_pub_ack(frame.data)
                 except errors.Error as error:
-                    no_responders = frame.header.startswith(NO_RESPONDERS)
-                    if isinstance(error, errors.RemoteProtocolError) and not no_responders:
+                    unanswered = no_responders(frame, message.subject) is not None
+                    if isinstance(error, errors.RemoteProtocolError) and not unanswered:
                         # Another subscriber of the subject sent this. The stream is yet to answer.
                         self._stray = frame.data[:80]
                         strays += 1
                         continue
                     pop(message.number, None)
-                    refusal = no_leader(message.subject, self._timeout) if no_responders else error
+                    refusal = no_leader(message.subject, self._timeout) if unanswered else error
                     if self._refused(message, refusal):
                         asked.append(message)
                     continue

@@ -95,7 +95,7 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
     does not allow direct gets, and `Timeout` when nothing arrives for the timeout of the API.
     """
     subject = api.subject(endpoints.DIRECT_GET, stream=stream)
-    reader = _Reader(request)
+    reader = _BatchReader(request)
     backoff = Backoff(api.timeout)
     with Inbox(api.connection) as inbox:
         while not reader.over:
@@ -129,7 +129,7 @@ class _BatchHeaders(NamedTuple):
     previous: int
 
 
-class _Reader:
+class _BatchReader:
     """The state of a batch: the next request, and whether messages follow without a gap."""
 
     def __init__(self, request: MsgGetRequest) -> None:

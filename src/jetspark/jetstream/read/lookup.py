@@ -13,15 +13,20 @@ from jetspark.jetstream import api as endpoints
 from jetspark.jetstream.api import API
 from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.model.requests import MsgGetRequest, StoredMsg, parse_stored
-from jetspark.jetstream.retry import retry
+from jetspark.jetstream.retry import OUTAGE, retry
 
 __all__ = ["first_at", "last_stored", "next_stored"]
 
 
-async def next_stored(api: API, stream: str, seq: int, subjects: Sequence[str] = ()) -> StoredMsg | None:
-    """The first message from `seq` on that matches one of `subjects`, or None."""
+async def next_stored(
+    api: API, stream: str, seq: int, subjects: Sequence[str] = (), *, outage: float = OUTAGE
+) -> StoredMsg | None:
+    """The first message from `seq` on that matches one of `subjects`, or None.
+
+    Raises transient errors after `outage` seconds.
+    """
     found = [
-        await _get(api, stream, MsgGetRequest(seq=seq, next_by_subj=subject))
+        await _get(api, stream, MsgGetRequest(seq=seq, next_by_subj=subject), outage)
         for subject in subjects or (">",)
     ]
     return min((message for message in found if message), key=lambda message: message.sequence, default=None)
@@ -32,9 +37,9 @@ async def last_stored(api: API, stream: str, subject: str) -> StoredMsg | None:
     return await _get(api, stream, MsgGetRequest(last_by_subj=subject))
 
 
-async def _get(api: API, stream: str, request: MsgGetRequest) -> StoredMsg | None:
+async def _get(api: API, stream: str, request: MsgGetRequest, outage: float = OUTAGE) -> StoredMsg | None:
     try:
-        answer = await retry(lambda: api.call(endpoints.MSG_GET, request, stream=stream))
+        answer = await retry(lambda: api.call(endpoints.MSG_GET, request, stream=stream), outage)
     except MessageNotFound:
         return None
     return parse_stored(answer)

@@ -58,7 +58,7 @@ async def read_ranges(
     read = functools.partial(
         read_range, api, subjects=subjects, on_loss=on_loss, outage=outage, headers_only=headers_only
     )
-    async with aclosing(_Reader(ranges, read).parts()) as arriving:
+    async with aclosing(_ConcurrentReader(ranges, read).parts()) as arriving:
         async for part in arriving:
             parts.append(part)
             count += len(part[1])
@@ -70,7 +70,7 @@ async def read_ranges(
         yield parts
 
 
-class _Reader:
+class _ConcurrentReader:
     """Keeps as many ranges in flight as the limits allow, and returns them in order."""
 
     def __init__(

@@ -110,11 +110,14 @@ def reads_direct(config: StreamConfig) -> bool:
     return True
 
 
-async def stream_info(api: API, name: str, *, reaching: int = 0, outage: float = OUTAGE) -> StreamInfo:
+async def stream_info(
+    api: API, name: str, *, reaching: int = 0, created: datetime | None = None, outage: float = OUTAGE
+) -> StreamInfo:
     """The stream, with retries until a server answers, for `outage` seconds. Raises `StreamNotFound`.
 
     A server that just started may not know a stream yet, and a new leader may not have caught up. Neither is
-    believed at once when the stream should reach the sequence `reaching`.
+    believed at once when the stream should reach the sequence `reaching`. A stream that was created after
+    `created` is another one, which need not reach it.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + (_SECOND_LOOK if reaching else 0)
@@ -126,7 +129,8 @@ async def stream_info(api: API, name: str, *, reaching: int = 0, outage: float =
             if late:
                 raise
         else:
-            if info.state.last_seq >= reaching or late:
+            replaced = created is not None and info.created > created
+            if info.state.last_seq >= reaching or replaced or late:
                 return info
         await asyncio.sleep(_LOOK_AGAIN)
 
@@ -336,7 +340,9 @@ class _RangeReader:
 
     async def _is_last(self, last: int) -> bool:
         """Whether the leader knows no further message of the range."""
-        following = await next_stored(self._api, self._wanted.stream, last + 1, self._subjects)
+        following = await next_stored(
+            self._api, self._wanted.stream, last + 1, self._subjects, outage=self._outage
+        )
         return following is None or following.sequence >= self._wanted.next_seq
 
     # --- checks
@@ -346,7 +352,11 @@ class _RangeReader:
         wanted = self._wanted
         try:
             info = await stream_info(
-                self._api, wanted.stream, reaching=wanted.next_seq - 1, outage=self._outage
+                self._api,
+                wanted.stream,
+                reaching=wanted.next_seq - 1,
+                created=wanted.created,
+                outage=self._outage,
             )
         except StreamNotFound:
             cause = DELETED
