@@ -22,7 +22,7 @@ from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.manage import presence
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull import back_off, receiver
+from jetspark.jetstream.pull import pacing, receiver
 from jetspark.jetstream.subscribe import classic_fetch
 from jetspark.jetstream.subscribe.pull import PullSubscription
 from jetspark.wire import PubFrame, UnsubFrame
@@ -63,8 +63,8 @@ async def subscription(nc: Connection) -> PullSubscription:
 @pytest.fixture
 def quick(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short waits between pulls and between questions."""
-    monkeypatch.setattr(back_off, "_FIRST", 0.01)
-    monkeypatch.setattr(back_off, "_LAST_WITHOUT_LEADER", 0.01)
+    monkeypatch.setattr(pacing, "_FIRST", 0.01)
+    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", 0.01)
 
 
 async def refuse_for_ever(server: ScriptedJetStream) -> None:
@@ -110,8 +110,8 @@ async def test_a_reader_ends_when_the_consumer_is_gone(
 async def test_one_refusal_after_a_reconnect_is_enough_to_look(
     server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(back_off, "_FIRST", HOUR)
-    monkeypatch.setattr(back_off, "_LAST_WITHOUT_LEADER", HOUR)
+    monkeypatch.setattr(pacing, "_FIRST", HOUR)
+    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", HOUR)
     async with consumer.messages(expires=HOUR) as messages:
         (await server.pull()).peer.abort()
         server.missing = True
@@ -240,8 +240,8 @@ async def test_a_consumer_that_was_only_named_may_not_be_there_yet(
 @pytest.fixture
 def never_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever backs off now does not come back within the test."""
-    monkeypatch.setattr(back_off, "_FIRST", HOUR)
-    monkeypatch.setattr(back_off, "_LAST_WITHOUT_LEADER", HOUR)
+    monkeypatch.setattr(pacing, "_FIRST", HOUR)
+    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", HOUR)
 
 
 @pytest.mark.usefixtures("never_again")
@@ -277,13 +277,13 @@ async def test_a_reconnect_ends_the_wait(
 async def test_a_consumer_without_a_leader_is_asked_every_second(
     server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert back_off._LAST_WITHOUT_LEADER == 1.0
-    monkeypatch.setattr(back_off, "_LAST_WITHOUT_LEADER", 0.02)
-    monkeypatch.setattr(back_off, "_FIRST", 0.01)
+    assert pacing._LAST_WITHOUT_LEADER == 1.0
+    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", 0.02)
+    monkeypatch.setattr(pacing, "_FIRST", 0.01)
     async with consumer.messages(expires=HOUR) as messages:
         for wait in (0.01, 0.02, 0.02):
             pull = await server.pull()
-            assert messages._buffer._back_off.wait == wait
+            assert messages._buffer._pacing._elections._wait == wait
             pull.send(pull.status("503"))
         await server.pull()
 

@@ -33,7 +33,7 @@ class Presence:
         self._api = api
         self._stream = stream
         self._consumer = consumer
-        # When it was first and last missing; not at all when it was found.
+        # When it was first and last reported missing. The first is infinity until then, and once found.
         self._missing_since = self._missing_at = math.inf
 
     async def refusal(self, seconds: float = math.inf) -> Error | None:

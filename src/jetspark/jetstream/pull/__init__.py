@@ -7,7 +7,7 @@
 - `receiver`: inboxes, statuses, leaving without loss, left-over messages: shared in the same way.
 - `fetch`: one request, returned as a batch.
 - `accounting`: how much to ask for, and when. Pure.
-- `back_off`: the waits after refusals, and the look for a consumer that does not answer.
+- `pacing`: the waits after refusals, and the look for a consumer that does not answer.
 - `buffer`: the pull buffer, which refills itself.
 - `iterate`: `Messages` and `Consuming`, through which users read the buffer.
 

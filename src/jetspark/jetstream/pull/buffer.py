@@ -20,8 +20,8 @@ from jetspark.jetstream.message.foreign import Foreign
 from jetspark.jetstream.message.status import Exceeded, OnConsume, Status
 from jetspark.jetstream.on_error import OnError, Reporter
 from jetspark.jetstream.pull.accounting import Accounting
-from jetspark.jetstream.pull.back_off import BackOff
 from jetspark.jetstream.pull.options import PullOptions
+from jetspark.jetstream.pull.pacing import Pacing
 from jetspark.jetstream.pull.pin import Pin
 from jetspark.jetstream.pull.receiver import PullReceiver, request_token, sort_frames
 from jetspark.jetstream.pull.request import PullTarget
@@ -96,7 +96,7 @@ class PullBuffer(PullReceiver):
             is_expected=lambda: self._session.attached and self._accounting.requested > 0,
             on_missed=self._on_missed_heartbeat,
         )
-        self._back_off = BackOff(target.presence, self._ask, self.finish)
+        self._pacing = Pacing(target.presence, self._ask, self.finish)
         # The next message did not fit into the rest of a request: the next request has the whole limit.
         self._cramped = False
         self._ending: asyncio.Task[None] | None = None
@@ -230,7 +230,7 @@ class PullBuffer(PullReceiver):
 
     def _cancel_timers(self) -> None:
         self._heartbeat.stop()
-        self._back_off.cancel()
+        self._pacing.cancel()
 
     def _expecting(self) -> bool:
         return self._accounting.requested > 0
@@ -238,7 +238,7 @@ class PullBuffer(PullReceiver):
     # --- asking
 
     def _ask(self) -> None:
-        if self.state is not BufferState.RUNNING or not self._session.attached or self._back_off.waiting:
+        if self.state is not BufferState.RUNNING or not self._session.attached or self._pacing.waiting:
             return
         if self._cramped and self._accounting.pending:
             return
@@ -269,7 +269,7 @@ class PullBuffer(PullReceiver):
         """The server was silent while a request was open: the request is lost, whatever the reason."""
         self._forget()
         self.notify(MissedHeartbeat(f"the server was silent for {allowed} s", hint="Pulling again"))
-        self._back_off.look()
+        self._pacing.look()
         self._restart()
 
     # --- for the session
@@ -297,7 +297,7 @@ class PullBuffer(PullReceiver):
         if self._pin is not None:
             self._pin.read(frames)
         self._accounting.arrived(amount)
-        self._back_off.answered()
+        self._pacing.answered()
         if self.state is BufferState.STOPPING:
             self._unread += frames
         else:
@@ -325,8 +325,8 @@ class PullBuffer(PullReceiver):
     def reconnected(self) -> None:
         """Ask again. The consumer is looked up (ADR-37 does not) only if there is no answer."""
         self._last_seen = self._heartbeat.seen()
-        self._back_off.end()
-        self._back_off.unanswered = 1
+        self._pacing.end()
+        self._pacing.unanswered = 1
         self._restart()
 
     def closed(self, error: Error | None) -> None:
@@ -338,7 +338,7 @@ class PullBuffer(PullReceiver):
     def _on_status(self, status: Status, token: int) -> None:
         action = status.on_consume
         if action is OnConsume.CONTINUE:
-            self._back_off.answered()
+            self._pacing.answered()
             return
         undelivered = status.pending_bytes if self._by_bytes else status.pending_messages
         known = self._accounting.ended(token, undelivered, refused=action in _REFUSALS)
@@ -357,17 +357,17 @@ class PullBuffer(PullReceiver):
             self._on_wrong_pin(token)
         elif isinstance(status.error, NoResponders):
             self.notify(status.error)
-            self._back_off.no_responders()
+            self._pacing.no_responders()
         else:
             self.notify(status.error)
             if status.exceeded is not None:
                 self._shrink(status.exceeded)
-            self._back_off.refused()
+            self._pacing.refused()
 
     def _on_wrong_pin(self, token: int) -> None:
         """Another client is pinned: wait in line without an id. That is not reported (ADR-37)."""
         if self._pin is None or self._sent_id is None:
-            self._back_off.refused()  # The server does not refuse a request that has no id.
+            self._pacing.refused()  # The server does not refuse a request that has no id.
             return
         if token >= self._sent_since:  # Otherwise it was sent before this id was gained.
             self._pin.lost(self._sent_id)
@@ -394,4 +394,4 @@ class PullBuffer(PullReceiver):
                 hint="Raise max_bytes",
             )
         )
-        self._back_off.refused()
+        self._pacing.refused()

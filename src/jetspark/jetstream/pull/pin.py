@@ -59,15 +59,15 @@ class Pin:
         pin_ids = Headers.parse(header).get_all(_HEADER)
         if pin_ids and pin_ids[-1] != self.id:
             self.id = pin_ids[-1]
-            self._tell(self.id, gained=True)
+            self._report(self.id, gained=True)
 
     def lost(self, pin_id: str | None) -> None:
         """The server refused a request that carried this id: another client is pinned."""
         if pin_id is not None and pin_id == self.id:
             self.id = None
-            self._tell(pin_id, gained=False)
+            self._report(pin_id, gained=False)
 
-    def _tell(self, pin_id: str, *, gained: bool) -> None:
+    def _report(self, pin_id: str, *, gained: bool) -> None:
         self._listeners.call(
             PinEvent(
                 stream=self._stream,

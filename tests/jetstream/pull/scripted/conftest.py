@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.pull import back_off
+from jetspark.jetstream.pull import pacing
 from tests.jetstream.pull.scripted.support import HOUR, Reader, connected
 from tests.jetstream.support import Errors
 from tests.support.scripted_jetstream import ScriptedJetStream
@@ -33,12 +33,12 @@ async def consumer(server: ScriptedJetStream) -> AsyncIterator[Consumer]:
 @pytest.fixture
 def never_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A back-off lasts longer than the test."""
-    monkeypatch.setattr(back_off, "_FIRST", HOUR)
+    monkeypatch.setattr(pacing, "_FIRST", HOUR)
 
 
 @pytest.fixture
 def short_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(back_off, "_FIRST", 0.01)
+    monkeypatch.setattr(pacing, "_FIRST", 0.01)
 
 
 @pytest.fixture(params=["messages", "consume"])

@@ -6,7 +6,7 @@ import pytest
 
 from jetspark import Error, NoResponders
 from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.pull import back_off
+from jetspark.jetstream.pull import pacing
 from tests.jetstream.pull.scripted.support import (
     ENDS,
     HOUR,
@@ -116,7 +116,7 @@ async def test_after_a_refusal_nothing_is_asked_for_until_the_back_off_is_over(
 async def test_a_refused_request_leaves_the_others_in_the_counters(
     server: ScriptedJetStream, reader: Reader, errors: Errors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(back_off, "_FIRST", 0.01)
+    monkeypatch.setattr(pacing, "_FIRST", 0.01)
     await reader.start(max_messages=10, threshold_messages=8)
     pull = await server.pull()
     pull.send(pull.messages(2))
@@ -131,17 +131,17 @@ async def test_a_refused_request_leaves_the_others_in_the_counters(
 async def test_each_refusal_is_waited_for_twice_as_long_until_a_message_arrives(
     server: ScriptedJetStream, consumer: Consumer, errors: Errors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(back_off, "_LAST", 0.05)
+    monkeypatch.setattr(pacing, "_LAST", 0.05)
     async with consumer.messages(max_messages=10, expires=HOUR, on_error=errors) as messages:
         for wait in (0.01, 0.02, 0.04, 0.05, 0.05):
             pull = await server.pull()
-            assert messages._buffer._back_off.wait == wait
+            assert messages._buffer._pacing._refusals._wait == wait
             pull.send(pull.status("409 Exceeded MaxWaiting"))
             await soon(errors)
         pull = await server.pull()
         pull.send(pull.messages(1))
         assert await messages.next()
-        assert messages._buffer._back_off.wait == 0.01
+        assert messages._buffer._pacing._refusals._wait == 0.01
 
 
 @pytest.mark.parametrize(("line", "error"), ENDS)

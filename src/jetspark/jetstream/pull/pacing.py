@@ -12,8 +12,9 @@ from typing import Final
 
 from jetspark.errors import Error
 from jetspark.jetstream.manage.presence import Presence
+from jetspark.jetstream.retry import Backoff
 
-__all__ = ["BackOff"]
+__all__ = ["Pacing"]
 
 #: Seconds before it asks again after a refusal, and the longest wait, also for a consumer without a leader.
 _FIRST: Final = 0.25
@@ -21,10 +22,21 @@ _LAST: Final = 4.0
 _LAST_WITHOUT_LEADER: Final = 1.0
 
 
-class BackOff:
-    """Waits before the next request. Each wait is twice as long as the last, until a message arrives."""
+class Pacing:
+    """Waits before the next request. Waits grow until a message arrives."""
 
-    __slots__ = ("_ask", "_finish", "_looking", "_loop", "_presence", "_timer", "unanswered", "wait")
+    __slots__ = (
+        "_ask",
+        "_elections",
+        "_finish",
+        "_grown",
+        "_looking",
+        "_loop",
+        "_presence",
+        "_refusals",
+        "_timer",
+        "unanswered",
+    )
 
     def __init__(
         self, presence: Presence | None, ask: Callable[[], None], finish: Callable[[Error], None]
@@ -35,8 +47,10 @@ class BackOff:
         self._finish = finish
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        #: Seconds that it waits next.
-        self.wait = _FIRST
+        self._refusals = Backoff(first=_FIRST, longest=_LAST)
+        self._elections = Backoff(first=_FIRST, longest=_LAST_WITHOUT_LEADER)
+        # Whether waits have grown. Every read asks this, which is cheaper than starting over.
+        self._grown = False
         #: How often in a row there were no responders; a reconnect counts.
         self.unanswered = 0
 
@@ -47,14 +61,14 @@ class BackOff:
 
     def refused(self) -> None:
         """The server refused a request."""
-        self._ask_later(_LAST)
+        self._ask_later(self._refusals)
 
     def no_responders(self) -> None:
         """No server answers. The first time that is most likely an election, except after a reconnect."""
         self.unanswered += 1
         if self.unanswered > 1:
             self.look()
-        self._ask_later(_LAST_WITHOUT_LEADER)
+        self._ask_later(self._elections)
 
     def look(self) -> None:
         """Check in the background whether the consumer still exists; finish if it was deleted."""
@@ -65,12 +79,12 @@ class BackOff:
         """A message or a heartbeat arrived. Only after no responders is that a reason to ask at once."""
         if self.unanswered:
             self.end()
-        self.wait = _FIRST
+        self._renew()
 
     def end(self) -> None:
         """The consumer answers again, or the connection is new: ask now what would be asked later."""
         self.unanswered = 0
-        self.wait = _FIRST
+        self._renew()
         if self._timer is not None:
             self._timer.cancel()
             self._ask_now()
@@ -82,10 +96,18 @@ class BackOff:
         if self._looking is not None and self._looking is not asyncio.current_task():
             self._looking.cancel()
 
-    def _ask_later(self, longest: float) -> None:
+    def _ask_later(self, backoff: Backoff) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(min(self.wait, longest), self._ask_now)
-            self.wait = min(self.wait * 2, longest)
+            wait = backoff.next_wait()
+            assert wait is not None  # It has no deadline.
+            self._timer = self._loop.call_later(wait, self._ask_now)
+            self._grown = True
+
+    def _renew(self) -> None:
+        if self._grown:
+            self._refusals.renew()
+            self._elections.renew()
+            self._grown = False
 
     def _ask_now(self) -> None:
         self._timer = None
