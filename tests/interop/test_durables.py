@@ -49,10 +49,11 @@ async def test_a_push_durable_of_nats_py_goes_on_in_jetspark(js: JetStream, othe
     await make_stream(js, 2)
     theirs = await other.jetstream().subscribe("orders.>", durable="D", manual_ack=True)
     await (await theirs.next_msg(timeout=LONG)).ack_sync()
-    await (await theirs.next_msg(timeout=LONG)).nak()
+    second = await theirs.next_msg(timeout=LONG)
     await theirs.unsubscribe()
     await other.flush()
     await unbound(js)
+    await second.nak()  # Not before: the old subscription could get it again.
     ours = await js.subscribe("orders.>", durable="D")
     assert (await ours.next(LONG)).data == b"2"
 
@@ -63,10 +64,11 @@ async def test_a_push_durable_of_jetspark_goes_on_in_nats_py(js: JetStream, othe
     await js.create_consumer("ORDERS", config)
     ours = await js.subscribe("orders.>", durable="D")
     await (await ours.next(LONG)).ack_sync()
-    (await ours.next(LONG)).nak()
+    second = await ours.next(LONG)
     await ours.unsubscribe()
     await js.connection.flush()
     await unbound(js)
+    second.nak()  # Not before: the old subscription could get it again.
     theirs = await other.jetstream().subscribe("orders.>", durable="D", manual_ack=True)
     assert (await theirs.next_msg(timeout=LONG)).data == b"2"
 

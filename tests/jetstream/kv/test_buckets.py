@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -22,8 +23,12 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
+from jetspark.wire import PubFrame
 from tests.jetstream.kv.conftest import Make
 from tests.support.consuming import until
+from tests.support.scripted import Peer, ScriptedServer
+
+TIME = "2026-01-01T00:00:00Z"
 
 
 async def test_the_stream_of_a_bucket_is_as_adr_8_says(make: Make, js: JetStream) -> None:
@@ -154,6 +159,26 @@ async def test_values_are_published_again(make: Make, js: JetStream, bucket: str
         message = await copies.next(10)
         assert message is not None
         assert message.data == b"1"
+
+
+async def test_many_keys_are_read_as_the_server_of_the_bucket_can() -> None:
+    """The server of the connection has batches of direct gets, the one in the domain does not."""
+    info = {"config": {"name": "KV_b", "allow_direct": True}, "created": TIME, "state": {}}
+
+    def get(peer: Peer, request: PubFrame) -> None:
+        subject = request.subject.decode().partition(".KV_b.")[2]
+        headers = {"Nats-Stream": "KV_b", "Nats-Subject": subject, "Nats-Sequence": "1"}
+        peer.answer(request, b"1", headers=headers | {"Nats-Time-Stamp": TIME})
+
+    async with ScriptedServer(info={"jetstream": True, "api_lvl": 5}) as server:
+        server.on("$JS.hub.API.DIRECT.GET.KV_b.>", get)
+        server.on("$JS.hub.API.DIRECT.GET.KV_b", lambda peer, request: peer.answer(request, status="408"))
+        for endpoint, answer in (("INFO", {"api": {"level": 0}}), ("STREAM.INFO.KV_b", info)):
+            data = json.dumps(answer).encode()
+            server.on(f"$JS.hub.API.{endpoint}", lambda peer, request, data=data: peer.answer(request, data))
+        async with jetspark.connect(server.url) as nc:
+            kv = await nc.jetstream(domain="hub").key_value("b")
+            assert [entry.key async for entry in kv.get_many(["x", "y"])] == ["x", "y"]
 
 
 async def test_a_bucket_of_another_domain_is_written_through_its_prefix() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,13 @@ import jetspark
 from jetspark import BucketNotFound, KeyValue, KeyValueConfig, KeyValueEntry
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.kv import feed
+from jetspark.jetstream.model.consumer import DeliverPolicy
 from jetspark.server import Server
 from tests.jetstream.kv.conftest import Make
+from tests.support.consuming import listeners
 from tests.support.proxy import TCPProxy
+from tests.support.scripted_jetstream import ScriptedJetStream, soon
+from tests.support.watch import eventually
 
 
 async def some(changes: AsyncIterator[KeyValueEntry], count: int) -> list[tuple[str, bytes, str]]:
@@ -99,6 +104,39 @@ async def test_a_stopped_watch_ends(kv: KeyValue) -> None:
     await changes.stop()
     assert await waiting is None
     assert [entry async for entry in changes] == []
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_a_feed_that_is_stopped_while_it_opens_leaves_no_consumer(answered: int) -> None:
+    """A feed of new messages opens twice: the second consumer begins after the last stored message."""
+    held: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
+    async with ScriptedJetStream() as server, jetspark.connect(server.url) as nc:
+        server._handlers.insert(0, ("$JS.API.CONSUMER.CREATE.>", lambda *request: held.put_nowait(request)))
+        new = feed.Feed(JetStream(nc).api, "S", ["orders.>"], DeliverPolicy.NEW)
+        starting = asyncio.create_task(new.start())
+        for _ in range(answered):
+            server._create(*await soon(held))
+        late = await soon(held)
+        await new.stop()
+        server._create(*late)
+        await starting
+        assert await new.take() == []
+        deleted = {await soon(server.deleted) for _ in range(answered + 1)}
+        assert deleted == {config["name"] for config in server.created}
+        assert listeners(nc) == []
+
+
+async def test_a_feed_that_is_stopped_between_two_attempts_creates_no_consumer() -> None:
+    no_leader = {"code": 503, "err_code": 10008, "description": "JetStream system temporarily unavailable"}
+    async with ScriptedJetStream() as server, jetspark.connect(server.url) as nc:
+        server.refusals = [no_leader]
+        new = feed.Feed(JetStream(nc).api, "S", ["orders.>"], DeliverPolicy.ALL)
+        starting = asyncio.create_task(new.start())
+        await eventually(lambda: not server.refusals, "the first attempt")
+        await new.stop()
+        await starting
+        assert await new.take() == []
+        assert server.created == []
 
 
 async def test_a_watch_ends_with_its_bucket(kv: KeyValue, js: JetStream) -> None:

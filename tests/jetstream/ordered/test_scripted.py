@@ -26,9 +26,10 @@ from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.ordered import chain
 from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.ordered.pull import OrderedConsumer
-from jetspark.jetstream.pull import back_off
+from jetspark.jetstream.pull import pacing
 from jetspark.jetstream.pull.iterate import Messages
 from tests.jetstream.support import Errors
+from tests.support.consuming import listeners
 from tests.support.scripted_jetstream import Pull, ScriptedJetStream, soon
 
 HOUR = 3600.0
@@ -63,7 +64,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
     monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.02)
     monkeypatch.setattr(ordered, "_RETRY_WAIT", 0.01)
-    monkeypatch.setattr(back_off, "_FIRST", 0.01)
+    monkeypatch.setattr(pacing, "_FIRST", 0.01)
 
 
 @pytest.fixture
@@ -487,6 +488,21 @@ async def test_a_consumer_that_is_created_after_the_stop_does_not_disturb_the_ne
         assert await soon(server.deleted) == "o_2"
         again.send(again.message(sequence=1))
         assert await take(messages, 1) == [1]
+
+
+async def test_a_reader_that_is_stopped_while_it_starts_subscribes_to_nothing(
+    server: ScriptedJetStream, consumer: OrderedConsumer, js: JetStream
+) -> None:
+    held: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
+    server._handlers.insert(0, ("$JS.API.CONSUMER.CREATE.>", lambda *request: held.put_nowait(request)))
+    messages = consumer.messages()
+    waiting = asyncio.create_task(messages.next())
+    late = await soon(held)
+    await messages.stop()
+    server._create(*late)
+    assert await waiting is None
+    assert await soon(server.deleted) == "o_1"
+    assert listeners(js.connection) == []
 
 
 async def test_only_one_reads_from_it_at_a_time(

@@ -18,10 +18,11 @@ from jetspark import (
     PullSubscription,
     ServerShutdown,
     StatusError,
+    SubscriptionClosed,
     Timeout,
     connect,
 )
-from jetspark.wire import SubFrame, UnsubFrame
+from jetspark.wire import MsgFrame, SubFrame, UnsubFrame
 from tests.support.consuming import sequences
 from tests.support.scripted_jetstream import ScriptedJetStream
 from tests.support.watch import Watch, eventually
@@ -274,6 +275,73 @@ async def test_no_inbox_is_left_when_all_is_done(
     await eventually(
         lambda: not [sub for sub in peer.subscriptions.values() if _is_pull_inbox(sub)], "all inboxes to end"
     )
+
+
+async def test_a_fetch_that_waits_its_turn_ends_with_the_subscription(
+    server: ScriptedJetStream, subscription: PullSubscription
+) -> None:
+    """The inbox is gone by then: a message that it asked for would be delivered to nobody."""
+    fetching = [fetch(subscription, 1), fetch(subscription, 1)]
+    await server.pull()
+    await subscription.unsubscribe()
+    for each in fetching:
+        with pytest.raises(SubscriptionClosed):
+            await each
+    assert server.idle
+
+
+async def test_a_message_that_arrived_before_the_end_is_returned(
+    server: ScriptedJetStream, subscription: PullSubscription
+) -> None:
+    fetching = fetch(subscription, 1)
+    pull = await server.pull()
+    one = subscription._one
+    delivered = one.deliver
+
+    def deliver_and_end(frames: list[MsgFrame]) -> None:
+        delivered(frames)
+        one.end(SubscriptionClosed("ended before the fetch continues"))
+
+    one.deliver = deliver_and_end  # type: ignore[method-assign]
+    pull.send(pull.message())
+    assert await fetching == [1]
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+async def test_a_drain_lets_a_fetch_ask_a_second_time(
+    server: ScriptedJetStream, subscription: PullSubscription, batch: int
+) -> None:
+    fetching = fetch(subscription, batch)
+    first = await server.pull()
+    draining = asyncio.create_task(subscription.drain())
+    await eventually(lambda: not subscription.active, "the drain to begin")
+    with pytest.raises(SubscriptionClosed):
+        await subscription.fetch(1)
+    first.send(first.status("404 No Messages"))
+    second = await server.pull()
+    second.send(second.messages(batch))
+    assert await fetching == list(range(1, batch + 1))
+    await draining
+
+
+async def test_what_a_fetch_finds_left_over_goes_back_when_the_subscription_ends_first(
+    server: ScriptedJetStream, subscription: PullSubscription
+) -> None:
+    server.hold_pongs()
+    cancelled = fetch(subscription, 5)
+    pull = await server.pull()
+    pull.send(pull.messages(2))
+    await eventually(lambda: any(len(each.frames) == 2 for each in subscription._running), "two messages")
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    fetching = fetch(subscription, 5)
+    ending = asyncio.create_task(subscription.unsubscribe())
+    await eventually(lambda: not subscription.active, "the end to begin")
+    await server.release_pongs()
+    with pytest.raises(SubscriptionClosed):
+        await fetching
+    await ending
+    assert await server.naks(2) == [1, 2]
 
 
 def _is_pull_inbox(sub: SubFrame) -> bool:

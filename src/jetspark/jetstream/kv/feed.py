@@ -115,6 +115,8 @@ class Feed:
     # --- the consumer
 
     async def _open(self) -> None:
+        if self.ended:  # Stopped before, or between two attempts.
+            return
         consumer = OrderedConsumer(
             self._api,
             self._stream,
@@ -130,6 +132,9 @@ class Feed:
         except StreamNotFound:
             await await_backing(self._api, self._stream)
             await buffer.start()
+        if self.ended:  # Stopped meanwhile, when `stop` did not know this buffer.
+            await buffer.stop()
+            return
         self._consumer, self._buffer, self._name, self._deliveries = consumer, buffer, "", 0
         created = consumer.cached_info
         if created is not None and not created.num_pending:

@@ -99,10 +99,10 @@ class KeyValueReader(Bucket):
     async def get_many(self, keys: Iterable[str]) -> AsyncIterator[KeyValueEntry]:
         """The values of many keys, those that have one, in the order of their revisions for each thousand."""
         wanted = [(key, self._keys.subject(key)) for key in text_list(keys, "keys")]
-        supported = self._api.connection.server_info.supports(Feature.BATCH_DIRECT_GET)
+        at_once = self._config.allow_direct and await self._api.supports(Feature.BATCH_DIRECT_GET)
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted[start : start + _AT_ONCE]
-            if self._config.allow_direct and supported:
+            if at_once:
                 found = self._last_messages({subject: key for key, subject in some})
             else:
                 found = self._one_by_one([key for key, _ in some])

@@ -266,7 +266,8 @@ class _OrderedBuffer(PullBuffer):
     async def start(self) -> None:
         """Create the first consumer. Raises the errors of that."""
         await self._chain.begin(self)
-        await super().start()
+        if self.wants_more:  # Otherwise it was stopped meanwhile.
+            await super().start()
 
     def _expecting(self) -> bool:
         # A reader that stops does not wait for messages in flight: the next reader requests them again.

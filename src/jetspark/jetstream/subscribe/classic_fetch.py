@@ -145,6 +145,8 @@ class FetchOne(Receiver):
         self._reply = b""
         self._found: MsgFrame | None = None
         self._error: Error | None = None
+        # Why nothing can be asked any more, if so.
+        self._refusal: Error | None = None
         # Requests that were not answered, late answers included.
         self._unanswered = 0
         self._foreign = Foreign(connection.report)
@@ -154,9 +156,12 @@ class FetchOne(Receiver):
     async def ask(self, deadline: float) -> MsgFrame | None:
         """A message that is available now; None without one, or without a connection.
 
-        Raises the error of the server, and `TimeoutError` at `deadline`, in the loop's time.
+        Raises the error of the server or the one that ended it, and `TimeoutError` at `deadline`, in the
+        loop's time.
         """
         async with asyncio.timeout_at(deadline), self._turn:
+            if self._refusal is not None:
+                raise self._refusal
             if not self._session.attached:
                 return None
             self._found = self._error = None
@@ -182,7 +187,7 @@ class FetchOne(Receiver):
         self._target.send(_ONE, self._reply)
 
     def end(self, error: Error) -> None:
-        """Unsubscribe."""
+        """Unsubscribe; calls of `ask` that wait raise this error."""
         self._session.unsubscribe(self)
         self._session.forget(self)
         self.closed(error)
@@ -212,7 +217,9 @@ class FetchOne(Receiver):
 
     def closed(self, error: Error | None) -> None:
         """The connection is closed, or the server refused the subscription."""
-        self._answered(None, error or ConnectionClosed("the connection was closed during a fetch"))
+        self._refusal = error or ConnectionClosed("the connection was closed during a fetch")
+        if self._reply:  # Otherwise the answer may be there already.
+            self._answered(None, self._refusal)
 
     def _answered(self, frame: MsgFrame | None, error: Error | None) -> None:
         self._reply = b""

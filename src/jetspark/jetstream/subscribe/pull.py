@@ -7,6 +7,7 @@ How one fetch works is in `classic_fetch.py`.
 from __future__ import annotations
 
 import asyncio
+import enum
 import math
 from typing import Self
 
@@ -25,6 +26,16 @@ from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.subscribe.classic_fetch import ClassicFetch, FetchOne
 
 __all__ = ["PullSubscription"]
+
+
+class _State(enum.Enum):
+    """Where a pull subscription stands."""
+
+    OPEN = enum.auto()
+    #: Fetches that have begun continue; no other one begins.
+    DRAINING = enum.auto()
+    #: Nothing is asked any more.
+    CLOSED = enum.auto()
 
 
 class PullSubscription:
@@ -51,7 +62,7 @@ class PullSubscription:
         self._fetching = 0
         self._fetched = Signal()
         self._running: set[ClassicFetch] = set()
-        self._closed = False
+        self._state = _State.OPEN
 
     @property
     def stream_name(self) -> str:
@@ -66,7 +77,7 @@ class PullSubscription:
     @property
     def active(self) -> bool:
         """Whether `fetch` can still be called."""
-        return not self._closed
+        return self._state is _State.OPEN
 
     @property
     def pending_msgs(self) -> int:
@@ -91,7 +102,8 @@ class PullSubscription:
         """
         option, timeout = ("timeout", timeout) if expires is None else ("expires", expires)
         _check(batch, option, timeout)
-        self._check_open()
+        if not self.active:
+            raise self._refusal()
         self._fetching += 1
         deadline = asyncio.get_running_loop().time() + timeout
         try:
@@ -111,6 +123,7 @@ class PullSubscription:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         await self._leftover.settle(timeout)
+        self._check_not_closed()  # Before it takes messages: what is left over goes back to the server.
         frames = self._leftover.take(batch, None)
         if len(frames) == batch:
             return Batch(self._target.messages(frames))
@@ -123,7 +136,7 @@ class PullSubscription:
         except TimeoutError:
             pass
         if len(frames) < batch and loop.time() < deadline:
-            self._check_open()
+            self._check_not_closed()
             fetch = ClassicFetch(self._target, batch - len(frames), self._leftover, at_once=at_once)
             self._running.add(fetch)
             try:
@@ -158,9 +171,9 @@ class PullSubscription:
 
         Errors of deleting go to the error callback. Raises `Timeout` after the connection's `drain_timeout`.
         """
-        if self._closed:
+        if not self.active:
             return
-        self._closed = True
+        self._state = _State.DRAINING
         seconds = self._api.connection.options.drain_timeout
         finished = await self._wait_for_fetches(seconds)
         await self._end()
@@ -177,7 +190,7 @@ class PullSubscription:
 
     async def _end(self) -> None:
         """End waiting fetches, and return left-over messages to the server."""
-        self._closed = True
+        self._state = _State.CLOSED
         for fetch in list(self._running):
             fetch.end(self._refusal())
         self._one.end(self._refusal())
@@ -194,8 +207,8 @@ class PullSubscription:
             pass
         return not self._fetching
 
-    def _check_open(self) -> None:
-        if self._closed:
+    def _check_not_closed(self) -> None:
+        if self._state is _State.CLOSED:
             raise self._refusal()
 
     def _refusal(self) -> SubscriptionClosed:
