@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import pytest
 
 import jetspark
-from jetspark import ObjectInfo, ObjectMeta, ObjectNotFound, ObjectStore, ObjectStoreConfig
+from jetspark import (
+    ObjectMeta,
+    ObjectNotFound,
+    ObjectStore,
+    ObjectStoreConfig,
+    WrongLastSequence,
+)
 from jetspark.server import Cluster, Server
 from tests.support.leaders import leader_of, replace_leaders, step_down
 from tests.support.proxy import TCPProxy
+
+T = TypeVar("T")
 
 BLOCK = os.urandom(100_000)
 
@@ -74,6 +85,33 @@ async def test_a_put_that_is_cancelled_while_the_server_is_away_leaves_nothing(s
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("change", ["put", "delete", "update_meta", "add_link"])
+async def test_a_change_that_always_conflicts_ends_with_the_error(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    target = await store.put("a", b"1")
+    await store.add_bucket_link("link", "other")
+    last = ObjectStore._last
+
+    async def outdated(self: ObjectStore, name: str) -> object:
+        stored = await last(self, name)
+        return stored and stored._replace(sequence=stored.sequence + 1000)
+
+    changes = {
+        "put": lambda: store.put("a", b"2"),
+        "delete": lambda: store.delete("a"),
+        "update_meta": lambda: store.update_meta("a", ObjectMeta(name="a", description="new")),
+        "add_link": lambda: store.add_link("link", target),
+    }
+    monkeypatch.setattr(ObjectStore, "_last", outdated)
+    async with asyncio.timeout(30):
+        with pytest.raises(WrongLastSequence):
+            await changes[change]()
+    monkeypatch.undo()
+    assert await store.get("a") == b"1"
+    assert await messages(store) == 3
+
+
 async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster: Cluster) -> None:
     async with asyncio.timeout(400), jetspark.connect(cluster.urls, reconnect_wait=0.05) as nc:
         js = nc.jetstream(timeout=20)
@@ -115,10 +153,32 @@ async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster
 
         loop = asyncio.get_running_loop()
         await store.put(ObjectMeta(name="a", chunk_size=20_000), Source())  # type: ignore[arg-type]
-        await found(store, "a")
-        assert await store.get("a") == data
+        assert await found(lambda: store.get("a")) == data
         assert await messages(store) == 601
         await js.delete_object_store("leaders")
+
+
+async def test_an_object_is_renamed_though_the_connection_breaks_before_the_old_name_is_removed(
+    server: Server,
+) -> None:
+    async with (
+        asyncio.timeout(60),
+        TCPProxy(server.port) as proxy,
+        jetspark.connect(proxy.url, reconnect_wait=0.01) as nc,
+    ):
+        store = await nc.jetstream().create_object_store(ObjectStoreConfig(bucket="b"))
+        await store.put("a", b"data")
+
+        def cut_at_the_purge(data: bytes) -> bytes | None:
+            if b"STREAM.PURGE" not in data or proxy.accepted > 1:
+                return data
+            proxy.cut()
+            return None
+
+        proxy.client_to_server = cut_at_the_purge
+        await store.update_meta("a", ObjectMeta(name="b"))
+        assert proxy.accepted == 2
+        assert [each.name async for each in store.list()] == ["b"]
 
 
 async def test_every_operation_succeeds_while_leaders_die(cluster: Cluster) -> None:
@@ -144,25 +204,24 @@ async def each_operation(store: ObjectStore, prefix: str) -> None:
     await store.put(ObjectMeta(name=a, chunk_size=20_000), b"old")
     info = await store.put(ObjectMeta(name=a, chunk_size=20_000), BLOCK)
     await store.update_meta(a, ObjectMeta(name=b, description="renamed"))
-    await store.add_link(link, await found(store, b))
-    await found(store, link)
-    assert await store.get(link) == BLOCK
+    await store.add_link(link, await found(lambda: store.info(b)))
+    assert await found(lambda: store.get(link)) == BLOCK
     await store.put(c, b"1")
     await store.delete(c)
     # The replica that answers may be behind.
     async with asyncio.timeout(60):
         while {each.name async for each in store.list() if each.name.startswith(prefix)} != {b, link}:
             await asyncio.sleep(0.05)
-        while not (await store.info(c, include_deleted=True)).deleted:
+        while not (await found(lambda: store.info(c, include_deleted=True))).deleted:
             await asyncio.sleep(0.05)
-    assert (await store.info(b)).nuid == info.nuid
+    assert (await found(lambda: store.info(b))).nuid == info.nuid
 
 
-async def found(store: ObjectStore, name: str) -> ObjectInfo:
-    """The info of an object that exists, from a replica that may be behind."""
+async def found(read: Callable[[], Awaitable[T]]) -> T:
+    """What is read of an object that exists, from a replica that may be behind."""
     async with asyncio.timeout(60):
         while True:
             try:
-                return await store.info(name)
+                return await read()
             except ObjectNotFound:
                 await asyncio.sleep(0.05)

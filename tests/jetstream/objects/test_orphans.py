@@ -9,7 +9,15 @@ import sys
 
 import pytest
 
-from jetspark import BucketNotFound, Error, ObjectMeta, ObjectStore, ObjectStoreConfig, UsageError
+from jetspark import (
+    BucketNotFound,
+    Error,
+    MessageNotFound,
+    ObjectMeta,
+    ObjectStore,
+    ObjectStoreConfig,
+    UsageError,
+)
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.objects import orphans
 from jetspark.server import Server
@@ -94,6 +102,21 @@ async def test_an_object_that_is_renamed_meanwhile_keeps_its_chunks(
     monkeypatch.setattr(orphans, "_last", rename_first)
     assert await store.purge_orphans(older_than=0) == 0
     assert await store.get("b") == b"1"
+
+
+async def test_metadata_that_stays_missing_is_an_error(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.put("a", b"1")
+
+    async def missing(*_: object) -> object:
+        raise MessageNotFound("no message found")
+
+    monkeypatch.setattr(orphans, "_last", missing)
+    async with asyncio.timeout(30):
+        with pytest.raises(MessageNotFound):
+            await store.purge_orphans(older_than=0)
+    assert await messages(store) == 2
 
 
 async def test_ages_that_are_not_valid_are_refused(store: ObjectStore, js: JetStream) -> None:

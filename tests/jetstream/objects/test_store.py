@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import secrets
+import threading
 import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -335,6 +336,55 @@ async def test_data_that_was_changed_is_not_returned_as_whole(store: ObjectStore
     await js.publish(f"$O.{store.bucket}.C.{info.nuid}", bytes(100_000))
     with pytest.raises(DigestMismatch, match="digest"):
         await store.get("a")
+
+
+async def test_a_reader_that_is_cancelled_while_it_hashes_loses_no_chunk(store: ObjectStore) -> None:
+    await store.put(ObjectMeta(name="a", chunk_size=100_000), DATA)
+    async with await store.open("a") as reader:
+        hashing, released = threading.Event(), threading.Event()
+        digest = reader._hash
+
+        class Slow:
+            def update(self, data: bytes) -> None:
+                hashing.set()
+                assert released.wait(60)
+                digest.update(data)
+
+            def digest(self) -> bytes:
+                return digest.digest()
+
+        reader._hash = Slow()  # type: ignore[assignment]
+        found = []
+        waiting = asyncio.create_task(reader.next())
+        assert await asyncio.to_thread(hashing.wait, 60)
+        while waiting.done():  # It returns the chunks that are ready, and then waits for their hash.
+            found.append(waiting.result() or b"")
+            waiting = asyncio.create_task(reader.next())
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        released.set()
+        assert b"".join(found) + await reader.read() == DATA
+
+
+async def test_a_reader_that_is_cancelled_at_the_end_still_checks_the_data(
+    store: ObjectStore, js: JetStream
+) -> None:
+    info = await store.put(ObjectMeta(name="a", chunk_size=100), DATA[:300])
+    stream = await js.get_stream(store.stream_name)
+    chunk = await stream.get_next_message(f"$O.{store.bucket}.C.{info.nuid}")
+    await stream.delete_message(chunk.sequence)
+    await js.publish(f"$O.{store.bucket}.C.{info.nuid}", bytes(100))
+    async with await store.open("a") as reader:
+        assert [len(await anext(reader)) for _ in range(3)] == [100, 100, 100]
+        waiting = asyncio.create_task(reader.next())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        with pytest.raises(DigestMismatch, match="digest"):
+            await reader.next()
 
 
 async def test_metadata_that_is_not_valid_is_an_error_and_does_not_end_a_watch(

@@ -14,6 +14,7 @@ from jetspark.jetstream.objects.info import stored_info
 from jetspark.jetstream.objects.names import chunk_subject, object_stream
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.listing import concurrently
+from jetspark.jetstream.retry import Backoff
 from jetspark.wire.subjects import has_wildcard
 
 __all__ = ["purge_orphans"]
@@ -51,12 +52,14 @@ async def _owned(api: API, bucket: str) -> set[str]:
         info = stored_info(last.data, last.timestamp)
         return None if info.deleted else chunk_subject(bucket, info.nuid)
 
+    backoff = Backoff(api.timeout)
     while True:
         try:
             found = await concurrently(owned, await _subjects(api, bucket, "M"))
-        except MessageNotFound:
-            continue  # Renamed meanwhile, and perhaps not listed under its new name.
-        return {subject for subject in found if subject is not None}
+            return {subject for subject in found if subject is not None}
+        except MessageNotFound:  # Renamed meanwhile, and perhaps not listed under its new name.
+            if not await backoff.pause():
+                raise
 
 
 async def _subjects(api: API, bucket: str, kind: str) -> dict[str, int]:

@@ -39,6 +39,8 @@ class ObjectReader:
         self._subject = chunk_subject(info.bucket, info.nuid)
         self._feed = Feed(api, self._stream, [self._subject], DeliverPolicy.ALL)
         self._hash = hashlib.sha256()
+        # Resolved when a thread has hashed the chunks that arrived last.
+        self._hashed: asyncio.Future[None] | None = None
         self._ready: deque[bytes] = deque()
         self._last = 0
         self._chunks = 0
@@ -82,7 +84,13 @@ class ObjectReader:
             await self._feed.stop()
 
     async def _fill(self) -> None:
-        """Take the chunks that have arrived; check everything after the last one."""
+        """Take the chunks that have arrived; check everything after the last one.
+
+        Cancelling it loses no chunk: chunks are ready as soon as they leave the feed, before they are hashed.
+        """
+        if self._hashed is not None:
+            await asyncio.shield(self._hashed)
+            self._hashed = None
         if self._chunks >= self._info.chunks:
             return await self._finish()
         if not self._started:
@@ -91,28 +99,31 @@ class ObjectReader:
         delivered = await self._feed.take(_SILENCE if self._feed.caught_up else OUTAGE)
         if delivered:
             self._last = delivered[-1].metadata.sequence.stream
-            chunks = [each.frame.data for each in delivered]
-            if sum(map(len, chunks)) > _SMALL:
-                await asyncio.to_thread(self._take, chunks)
-            else:
-                self._take(chunks)
-            self._ready.extend(chunks)
+            self._take([each.frame.data for each in delivered])
         elif not self._feed.caught_up:
             raise Timeout(f"no chunk of object {self._info.name!r} arrived within {OUTAGE:g} s")
         elif await next_stored(self._api, self._stream, self._last + 1, [self._subject]) is None:
             await self._finish()
 
     def _take(self, chunks: list[bytes]) -> None:
+        size = sum(map(len, chunks))
+        self._size += size
+        self._chunks += len(chunks)
+        self._ready.extend(chunks)
+        if size > _SMALL:
+            self._hashed = asyncio.get_running_loop().run_in_executor(None, self._digest, chunks)
+        else:
+            self._digest(chunks)
+
+    def _digest(self, chunks: list[bytes]) -> None:
         for chunk in chunks:
             self._hash.update(chunk)
-            self._size += len(chunk)
-        self._chunks += len(chunks)
 
     async def _finish(self) -> None:
-        self._done = True
         info = self._info
         if self._started:
             await self._feed.stop()
+        self._done = True  # Not earlier: a call after a cancelled one has to check, too.
         if (self._chunks, self._size) != (info.chunks, info.size):
             problem = f"has {self._size} bytes in {self._chunks} chunks, not {info.size} in {info.chunks}"
         elif not same_digest(info.digest, self._hash.digest()):

@@ -49,12 +49,15 @@ from jetspark.jetstream.on_error import OnError
 from jetspark.jetstream.publish.headers import check_seconds
 from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.read import direct
+from jetspark.jetstream.retry import Backoff, retry
 from jetspark.wire.subjects import check_text
 
 __all__ = ["ObjectStore", "ObjectWatch"]
 
 #: Links that are followed; more are a circle.
 _MAX_LINKS: Final = 8
+#: Seconds before a change is repeated for the first time: the other client's is stored already.
+_CONFLICT_WAIT: Final = 0.02
 
 
 class ObjectWatch(Changes[ObjectInfo]):
@@ -135,6 +138,7 @@ class ObjectStore(Bucket):
         """
         ObjectMeta.check_type(meta, "meta")
         subject = meta_subject(self.bucket, meta.name)
+        backoff = self._backoff()
         while True:
             old = await self._existing(name)
             renamed = meta.name != name
@@ -150,11 +154,13 @@ class ObjectStore(Bucket):
                 changed = await self._publish(subject, info, expected)
                 break
             except WrongLastSequence:
-                continue  # Another client changed it meanwhile.
+                if not await backoff.pause():
+                    raise
         if renamed:
             # Not an object that another client has stored under the old name since then.
             request = PurgeRequest(subject=meta_subject(self.bucket, name), sequence=old.sequence + 1)
-            await streams.purge(self._api, self.stream_name, request)
+            # The sequence makes it repeatable: only the old metadata is removed.
+            await retry(lambda: streams.purge(self._api, self.stream_name, request), self._api.timeout)
         return changed
 
     async def delete(self, name: str) -> ObjectInfo:
@@ -313,11 +319,13 @@ class ObjectStore(Bucket):
     async def _add_link(self, name: str, link: ObjectLink) -> ObjectInfo:
         subject = meta_subject(self.bucket, name)
         info = ObjectInfo(name=name, bucket=self.bucket, nuid=new_nuid(), options=ObjectOptions(link=link))
+        backoff = self._backoff()
         while True:
             try:
                 return await self._publish(subject, info, await self._check_free(name))
             except WrongLastSequence:
-                continue  # Another client changed it meanwhile.
+                if not await backoff.pause():
+                    raise
 
     async def _complete(self, subject: str, info: ObjectInfo) -> ObjectInfo:
         """Store the metadata of an object whose chunks are stored. If that fails they are removed."""
@@ -332,13 +340,15 @@ class ObjectStore(Bucket):
 
         Another client may do the same meanwhile: then its metadata is the existing one.
         """
+        backoff = self._backoff()
         while True:
             existing = await self._last(info.name)
             try:
                 published = await self._publish(subject, info, existing.sequence if existing else 0)
                 break
             except WrongLastSequence:
-                continue
+                if not await backoff.pause():
+                    raise
             except Error as error:
                 if not (error.transient and await self._is_last(info)):
                     raise
@@ -362,6 +372,10 @@ class ObjectStore(Bucket):
             expected_last_subject_sequence=expected,
         )
         return msgspec.structs.replace(info, modified=datetime.now(UTC))
+
+    def _backoff(self) -> Backoff:
+        """The waits before a change is repeated because another client changed the same object meanwhile."""
+        return Backoff(self._api.timeout, first=_CONFLICT_WAIT)
 
     async def _other(self, bucket: str) -> ObjectStore:
         return ObjectStore(self._api, await find_backing(self._api, object_stream(check_bucket(bucket))))
