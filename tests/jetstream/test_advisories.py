@@ -174,6 +174,19 @@ async def test_forged_events_are_reported_and_passed_over(server: jetspark.serve
         assert nc.connected
 
 
+async def test_forged_events_do_not_prolong_the_wait(server: jetspark.server.Server) -> None:
+    def forge(*_: object) -> None:
+        nc.publish("$JS.EVENT.ADVISORY.X", b"[]")
+
+    async with (
+        asyncio.timeout(60),
+        jetspark.connect(server.url, on_error=forge) as nc,
+        nc.jetstream().advisories() as events,
+    ):
+        forge()
+        assert await events.next(timeout=0.5) is None
+
+
 async def test_more_than_can_wait_is_dropped_and_reported(
     server: jetspark.server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,12 +15,18 @@ from jetspark import (
     APIError,
     ConsumerConfig,
     JetStream,
+    JetStreamError,
+    RemoteProtocolError,
     StreamConfig,
     StreamNotFound,
     UsageError,
     blocking,
+    connect,
 )
+from jetspark.jetstream.backup import backup
 from jetspark.server import Server
+from jetspark.wire import PubFrame
+from tests.support.scripted import Peer, ScriptedServer
 
 
 async def test_a_stream_comes_back_with_messages_and_consumers(js: JetStream, tmp_path: Path) -> None:
@@ -136,9 +142,9 @@ async def test_a_failed_or_cancelled_backup_removes_what_it_wrote(js: JetStream,
     with pytest.raises(RuntimeError, match="enough"):
         await stream.backup(tmp_path, progress=fail)
     assert names(tmp_path) == []
-    backup = asyncio.create_task(stream.backup(tmp_path, progress=lambda _: backup.cancel()))
+    running = asyncio.create_task(stream.backup(tmp_path, progress=lambda _: running.cancel()))
     with pytest.raises(asyncio.CancelledError):
-        await backup
+        await running
     assert names(tmp_path) == []
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="file"):
@@ -147,6 +153,40 @@ async def test_a_failed_or_cancelled_backup_removes_what_it_wrote(js: JetStream,
     with pytest.raises(UsageError, match=r"stream\.tar\.s2: Is a directory"):
         await stream.backup(tmp_path / "b")
     await stream.delete()
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [
+        ("", None, ""),
+        ("204", None, ""),
+        ("204 EOF", None, ""),
+        ("408 No Flow Response", JetStreamError, "the backup of stream S failed: 408 No Flow Response"),
+        ("500", JetStreamError, "the backup of stream S failed: 500$"),
+        ("what", RemoteProtocolError, "not a number"),
+    ],
+)
+async def test_a_status_ends_a_backup(
+    tmp_path: Path, status: str, error: type[Exception] | None, message: str
+) -> None:
+    def answer(peer: Peer, request: PubFrame) -> None:
+        parts = json.loads(request.data)["deliver_subject"]
+        peer.answer(request, json.dumps({"config": {"name": "S"}, "state": {"messages": 1}}).encode())
+        peer.deliver(parts, b"archive")
+        peer.deliver(parts, status=status)
+
+    async with ScriptedServer() as server, connect(server.url) as nc:
+        server.on("$JS.API.STREAM.SNAPSHOT.S", answer)
+        writing = backup(
+            JetStream(nc)._api, "S", tmp_path, consumers=True, check=False, timeout=30, progress=None
+        )
+        if error is None:
+            assert (await writing).messages == 1
+            assert (tmp_path / "stream.tar.s2").read_bytes() == b"archive"
+        else:
+            with pytest.raises(error, match=message):
+                await writing
+            assert names(tmp_path) == []
 
 
 def test_blocking_backups(shared_server: Server, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ subscriber, or while the connection is down, are lost. A stream can capture them
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from typing import Final, Self
@@ -132,11 +133,15 @@ class Advisories:
 
         Raises the error that closed the connection, and `PermissionsViolation`.
         """
+        loop = asyncio.get_running_loop()
+        # One for all waits: any client may publish invalid events, which are skipped.
+        deadline = None if timeout is None else loop.time() + timeout
         while True:
             while not self._pending:
                 if self._error is not None:
                     raise self._error
-                if self._closed or not await self._arrived.wait(timeout):
+                left = None if deadline is None else deadline - loop.time()
+                if self._closed or not await self._arrived.wait(left):
                     return None
             if event := parse_or_report(self._connection, self._pending.popleft().data):
                 return event

@@ -21,11 +21,13 @@ from jetspark.core.message import Msg
 from jetspark.core.options import check_path
 from jetspark.errors import Error, JetStreamError, Timeout, UsageError
 from jetspark.jetstream import api as endpoints
+from jetspark.jetstream.message.status import OnDirectGet, classify
 from jetspark.jetstream.model.base import decode_object
 from jetspark.jetstream.model.info import StreamInfo, StreamState, api_error
 from jetspark.jetstream.model.requests import RestoreRequest, SnapshotRequest
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.publish.headers import check_seconds
+from jetspark.wire.headers import has_status
 
 if TYPE_CHECKING:
     from jetspark.jetstream.api import API
@@ -137,10 +139,12 @@ async def _next(take: Callable[[float], Any], timeout: float, stream: str) -> Ms
         raise Timeout(f"the backup of stream {stream} stopped: nothing arrived for {timeout:g} s") from error
     if part.data:
         return part
-    status = part._frame.header[9:12]
-    if status.isdigit() and status != b"204":
-        reason = part._frame.header.partition(b"\r\n")[0][9:].decode("ascii", "backslashreplace")
-        raise JetStreamError(f"the backup of stream {stream} failed: {reason}")
+    if has_status(part._frame.header):
+        status = classify(part._frame.header)
+        if status.on_direct_get is not OnDirectGet.END:
+            raise JetStreamError(
+                f"the backup of stream {stream} failed: {status.code} {status.description}".rstrip()
+            )
     return None
 
 

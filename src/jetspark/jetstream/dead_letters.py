@@ -57,14 +57,14 @@ __all__ = ["REPLAYED_FROM", "DeadLetter", "captures", "dead_letters", "joined_le
 REPLAYED_FROM: Final = "Jetspark-Replayed-From"
 
 
-class _Event(NamedTuple):
+class _CapturedAdvisory(NamedTuple):
     """An advisory, None for an invalid one, and the message that a stream captured it in."""
 
     advisory: Advisory | None
     message: JetStreamMsg | None
 
 
-_Events: TypeAlias = AsyncGenerator[_Event, None]
+_Events: TypeAlias = AsyncGenerator[_CapturedAdvisory, None]
 
 _KINDS: Final = (MaxDeliveries, MessageTerminated)
 #: Letters that are remembered, so that none is returned twice: an advisory may be published again.
@@ -215,16 +215,16 @@ async def _sources(
     """Where the advisories come from."""
     subjects = _subjects(stream, consumer)
     captured = await _captures(api, subjects)
-    heard_only = sorted(set(subjects).difference(*captured.values()))
-    if heard_only and (durable is not None or not (captured or follow)):
+    not_captured = sorted(set(subjects).difference(*captured.values()))
+    if not_captured and (durable is not None or not (captured or follow)):
         also = "" if durable is not None else ", or use follow=True"
-        raise _not_captured(heard_only[0], stream, consumer, also)
+        raise _not_captured(not_captured[0], stream, consumer, also)
     if durable is not None:
         return [_resumed(api, await _position(api, *each, durable, since)) for each in captured.items()]
     if not follow:
         return [_stored(api, *each, since) for each in captured.items()]
     sources = [_followed(api, *each, since) for each in captured.items()]
-    return [*sources, _heard(api, heard_only)] if heard_only else sources
+    return [*sources, _live(api, not_captured)] if not_captured else sources
 
 
 async def _captures(api: API, subjects: Iterable[str]) -> dict[str, list[str]]:
@@ -236,8 +236,8 @@ async def _captures(api: API, subjects: Iterable[str]) -> dict[str, list[str]]:
     return captured
 
 
-def _parsed(api: API, message: JetStreamMsg) -> _Event:
-    return _Event(parse_or_report(api.connection, message.data), message)
+def _parsed(api: API, message: JetStreamMsg) -> _CapturedAdvisory:
+    return _CapturedAdvisory(parse_or_report(api.connection, message.data), message)
 
 
 async def _stored(api: API, stream: str, subjects: list[str], since: datetime | None) -> _Events:
@@ -305,11 +305,11 @@ async def _resumed(api: API, position: ConsumerInfo) -> _Events:
             yield _parsed(api, message)
 
 
-async def _heard(api: API, subjects: list[str]) -> _Events:
+async def _live(api: API, subjects: list[str]) -> _Events:
     """Advisories as they are published."""
     async with Advisories(api.connection, subjects) as events:
         async for event in events:
-            yield _Event(event, None)
+            yield _CapturedAdvisory(event, None)
 
 
 async def _chained(sources: list[_Events]) -> _Events:

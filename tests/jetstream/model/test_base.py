@@ -378,6 +378,20 @@ def test_an_account_info_has_limits_tiers_and_api_statistics() -> None:
     assert (read.tiers["R3"].storage, read.tiers["R3"].limits.max_storage) == (7, 8)
 
 
+def test_the_usages_of_an_account_are_those_of_its_tiers() -> None:
+    document = {"storage": 7, "limits": {"max_storage": 0}}
+    tier = {"storage": 7, "limits": {"max_storage": 8}}
+    (storage, *rest) = AccountInfo.from_wire({**document, "tiers": {"R3": tier}}).usages()
+    assert (storage, storage.share) == (("R3", "storage", 7, 8), 7 / 8)
+    assert [(each.resource, each.share) for each in rest] == [
+        ("memory", 0),
+        ("streams", 0),
+        ("consumers", 0),
+    ]
+    (storage, *_) = AccountInfo.from_wire(document).usages()
+    assert (storage, storage.share) == (("", "storage", 7, 0), 0)
+
+
 def test_a_stored_message_is_decoded_from_base64() -> None:
     read = StoredMsg.from_wire(
         {"subject": "t.x", "seq": 2, "hdrs": "TkFUUw==", "data": "aGk=", "time": "2026-11-15T10:17:42Z"}

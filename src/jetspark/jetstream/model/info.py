@@ -6,8 +6,9 @@ out, or keeps its zero or empty default.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -42,6 +43,7 @@ __all__ = [
     "StreamSourceInfo",
     "StreamState",
     "Tier",
+    "Usage",
     "api_error",
 ]
 
@@ -366,6 +368,24 @@ class Tier(Model, frozen=True, kw_only=True):
     limits: AccountLimits = msgspec.field(default_factory=AccountLimits)
 
 
+class Usage(NamedTuple):
+    """How much of one resource an account uses."""
+
+    #: Name of the tier; empty in an account without tiers.
+    tier: str
+    #: `storage`, `memory`, `streams` or `consumers`.
+    resource: str
+    #: Bytes, or a number.
+    used: int
+    #: 0 or less means no limit.
+    limit: int
+
+    @property
+    def share(self) -> float:
+        """The used share of the limit; 0 without a limit."""
+        return self.used / self.limit if self.limit > 0 else 0.0
+
+
 class AccountInfo(Tier, frozen=True, kw_only=True):
     """The usage and limits of an account. With tiers, the sum of them, and limits only in `tiers`."""
 
@@ -377,3 +397,13 @@ class AccountInfo(Tier, frozen=True, kw_only=True):
     api: APIStats = msgspec.field(default_factory=APIStats)
     #: Use and limits by tier: `R1`, `R3`.
     tiers: dict[str, Tier] = msgspec.field(default_factory=dict)
+
+    def usages(self) -> Iterator[Usage]:
+        """The use of each resource, by tier if the account has tiers."""
+        tiers: dict[str, Tier] = self.tiers or {"": self}
+        for name, tier in tiers.items():
+            limits = tier.limits
+            yield Usage(name, "storage", tier.storage, limits.max_storage)
+            yield Usage(name, "memory", tier.memory, limits.max_memory)
+            yield Usage(name, "streams", tier.streams, limits.max_streams)
+            yield Usage(name, "consumers", tier.consumers, limits.max_consumers)
