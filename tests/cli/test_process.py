@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from jetspark.cli import complete as completion
 from jetspark.cli.main import main
 from jetspark.server import Server
-from tests.cli.support import Cli, Process
+from tests.cli.support import LONG, Cli, Process
 from tests.support.waiting import wait_until
 
 #: Prints whether a child process ignores SIGINT, before and after `accept_interrupts`.
@@ -132,6 +133,41 @@ def test_an_interrupted_pub_says_how_much_is_stored(
     assert result.code == 130
     assert "were acknowledged" in result.err
     assert "Traceback" not in result.err
+
+
+def test_a_pub_that_waits_for_its_input_can_be_interrupted(
+    process: Callable[..., Process], cli: Cli, stream: str
+) -> None:
+    running = process("pub", f"{stream.lower()}.x", "--lines", stdin=subprocess.PIPE)
+    assert running.popen.stdin is not None
+    running.popen.stdin.write(b"first\n")
+    running.popen.stdin.flush()
+    wait_until(lambda: cli.json("stream", "info", stream)["state"]["messages"] > 0, "a message")
+    running.signal(signal.SIGINT)
+    assert running.popen.wait(LONG) == 130  # While the pipe is still open.
+    err = running.end().err
+    assert err.startswith("jetspark: interrupted: ")
+    assert err.count("\n") == 1
+
+
+def test_a_pub_that_is_slower_than_its_input_can_be_interrupted(
+    process: Callable[..., Process], cli: Cli, stream: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lines").write_bytes(b"x\n" * 2_000_000)  # more than it reads ahead
+    with (tmp_path / "lines").open("rb") as lines:
+        running = process("pub", f"{stream.lower()}.x", "--lines", "--sleep", "1h", stdin=lines)
+    wait_until(lambda: cli.json("stream", "info", stream)["state"]["messages"] > 0, "a message")
+    running.signal(signal.SIGINT)
+    result = running.end()
+    assert result.code == 130
+    assert result.err.startswith("jetspark: interrupted: ")
+    assert result.err.count("\n") == 1
+
+
+def test_input_that_cannot_be_read_is_not_its_end(process: Callable[..., Process], stream: str) -> None:
+    with open(os.devnull, "wb") as only_for_writing:
+        result = process("pub", f"{stream.lower()}.x", "--lines", stdin=only_for_writing).end()
+    assert (result.code, result.err) == (1, "jetspark: cannot read standard input: Bad file descriptor\n")
 
 
 def test_a_server_that_comes_back_is_waited_for(

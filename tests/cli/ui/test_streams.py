@@ -66,6 +66,15 @@ def test_a_closed_stderr_disturbs_nobody(no_settings: Path) -> None:
         assert (ended.returncode, ended.stderr) == (code, b"")
 
 
+def test_a_closed_stdin_is_an_empty_one(cli: Cli, stream: str) -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "jetspark"]
+    subject = f"{stream.lower()}.x"
+    for arguments in (["stream", "info", stream], ["pub", subject, "--lines"], ["pub", subject]):
+        ended = subprocess.run([*command, *arguments], capture_output=True, check=False, timeout=LONG)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+    assert cli.json("stream", "info", stream)["state"]["messages"] == 1
+
+
 def test_characters_that_an_encoding_lacks_are_escaped(
     process: Callable[..., Process], cli: Cli, stream: str
 ) -> None:

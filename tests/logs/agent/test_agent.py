@@ -96,7 +96,7 @@ async def test_lines_under_way_outlive_a_server_though_their_file_does_not(
             write(logs / "a.log", 2, 1000)
 
             async def read() -> bool:
-                return running.agent.status().behind == 0 and running.agent.status().under_way == 999
+                return running.agent.status().behind == 0 and running.agent.status().in_flight == 999
 
             await until(read, "999 lines under way")
             (logs / "a.log").write_bytes(b"")
@@ -117,13 +117,13 @@ async def test_memory_is_bounded_by_the_window(server: Server, logs: Path) -> No
             write(logs / "a.log", 2, 5000)
 
             async def full() -> bool:
-                return running.agent.status().under_way == 500
+                return running.agent.status().in_flight == 500
 
             await until(full, "a full window")
             assert running.agent.status().behind > 0
             server.resume()
             await stored(stream, 5000)
-            assert running.agent.status().under_way <= 500
+            assert running.agent.status().in_flight <= 500
 
 
 async def test_a_stream_that_is_full_for_a_line_gets_the_others_once(
@@ -200,7 +200,7 @@ async def test_an_agent_with_nothing_under_way_ends_though_the_server_is_away(
                 return running.agent.status().behind == 0
 
             await until(waits, "lines that wait for a connection")
-        assert running.agent.status().under_way == 0
+        assert running.agent.status().in_flight == 0
         server.start()
 
 

@@ -286,7 +286,7 @@ async def test_damaged_positions_are_an_error(js: JetStream, stream: Stream, log
     append(logs / "a.log", "one\n")
     for damage in (b"", b"{}", b'{"version": 99, "files": []}', b"\xff"):
         (logs / "positions.json").write_bytes(damage)
-        with pytest.raises(UsageError, match="is not a valid position file"):
+        with pytest.raises(UsageError, match=r"is not a valid position file: .*Delete it to start over"):
             await ship_once(js, stream, logs)
     assert await lines_of(stream) == []
 

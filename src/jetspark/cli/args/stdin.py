@@ -1,42 +1,27 @@
-"""Standard input for coroutines. A thread reads it, so that the event loop keeps serving the connection.
-
-The thread is a daemon: a read that never returns must not keep the process alive.
-"""
+"""Standard input for commands: as it arrives, by line, or whole."""
 
 from __future__ import annotations
 
 import asyncio
-import io
-import sys
-import threading
 from collections.abc import AsyncIterator
-from typing import Final, cast
+from typing import Final
+
+from jetspark.errors import Error
+from jetspark.stdin import Arrived, read_stdin
 
 __all__ = ["chunks", "lines", "whole"]
 
-_CHUNK: Final = 256 * 1024
 #: The largest message that a server can be configured to accept. A longer line is cut there.
 _LONGEST: Final = 64 * 1024 * 1024
 
 
 async def chunks() -> AsyncIterator[bytes]:
-    """Bytes as they arrive, up to the end of the input."""
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=4)
-    source = cast("io.BufferedReader", sys.stdin.buffer)
-
-    def read() -> None:
-        try:
-            while data := source.read1(_CHUNK):
-                asyncio.run_coroutine_threadsafe(arrived.put(data), loop).result()
-        except (OSError, ValueError):
-            pass  # Standard input was closed.
-        except RuntimeError:
-            return  # The event loop is closed, and with it the reader of the queue.
-        asyncio.run_coroutine_threadsafe(arrived.put(None), loop)
-
-    threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
-    while (data := await arrived.get()) is not None:
+    """Bytes as they arrive, up to the end of the input. Raises `Error` if reading fails."""
+    arrived: Arrived = asyncio.Queue(maxsize=4)
+    read_stdin(arrived)
+    while data := await arrived.get():
+        if isinstance(data, Error):
+            raise data
         yield data
 
 

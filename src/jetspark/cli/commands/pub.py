@@ -27,7 +27,7 @@ app = single()
 _FILLER: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class _Message(NamedTuple):
+class _Outgoing(NamedTuple):
     subject: str
     data: bytes
     headers: dict[str, list[str]] | None
@@ -56,7 +56,7 @@ class _Maker:
     def has_body(self) -> bool:
         return self._body is not None
 
-    def make(self, number: int, data: bytes | None = None) -> _Message:
+    def make(self, number: int, data: bytes | None = None) -> _Outgoing:
         """Message `number`, with this data or else the body."""
         if data is None and self._body is not None:
             data = self._body.render(number).encode("utf-8", "surrogateescape")
@@ -65,7 +65,7 @@ class _Maker:
             headers = {
                 name: [value.render(number) for value in values] for name, values in self._headers.items()
             }
-        return _Message(
+        return _Outgoing(
             self._subject.render(number),
             data or b"",
             headers,
@@ -73,7 +73,7 @@ class _Maker:
         )
 
 
-async def _repeated(maker: _Maker, number: int, size: int | None) -> AsyncIterator[_Message]:
+async def _repeated(maker: _Maker, number: int, size: int | None) -> AsyncIterator[_Outgoing]:
     data = None
     if size is not None:
         data = (_FILLER * (size // len(_FILLER) + 1))[:size]
@@ -83,7 +83,7 @@ async def _repeated(maker: _Maker, number: int, size: int | None) -> AsyncIterat
         yield maker.make(each, data)
 
 
-async def _from_stdin(maker: _Maker) -> AsyncIterator[_Message]:
+async def _from_stdin(maker: _Maker) -> AsyncIterator[_Outgoing]:
     number = 0
     async for line in stdin.lines():
         number += 1
@@ -100,7 +100,7 @@ class _Result:
         self.streams: dict[str, dict[str, int]] = {}
         self._began = time.perf_counter()
 
-    def sent(self, message: _Message) -> None:
+    def sent(self, message: _Outgoing) -> None:
         self.published += 1
         self.bytes += len(message.data)
 
@@ -225,7 +225,7 @@ async def pub(
 
 async def _publish_core(
     nc: Connection,
-    source: AsyncIterator[_Message],
+    source: AsyncIterator[_Outgoing],
     result: _Result,
     *,
     reached: Callable[[int], None],
@@ -244,13 +244,13 @@ async def _publish_core(
         raise nc.last_error
 
 
-def _with_id(message: _Message) -> dict[str, list[str]] | None:
+def _with_id(message: _Outgoing) -> dict[str, list[str]] | None:
     return (
         message.headers if message.msg_id is None else {**(message.headers or {}), MSG_ID: [message.msg_id]}
     )
 
 
-async def _publish_one(js: JetStream, message: _Message, result: _Result) -> None:
+async def _publish_one(js: JetStream, message: _Outgoing, result: _Result) -> None:
     result.acked(
         await js.publish(message.subject, message.data, headers=message.headers, msg_id=message.msg_id)
     )
@@ -260,7 +260,7 @@ async def _publish_one(js: JetStream, message: _Message, result: _Result) -> Non
 async def _publish_windowed(
     run: Run,
     js: JetStream,
-    source: AsyncIterator[_Message],
+    source: AsyncIterator[_Outgoing],
     result: _Result,
     *,
     reached: Callable[[int], None],

@@ -240,5 +240,5 @@ def _show(run: Run, status: AgentStatus, seconds: float) -> None:
     run.out.text(
         f"{status.state}: {show_count(status.lines, 'line')}, {show_bytes(status.bytes)} of "
         f"{show_count(status.files, 'file')} stored, {show_rate(status.lines, seconds)} lines/s, "
-        f"{show_count(status.under_way)} in flight, {show_bytes(status.behind)} behind"
+        f"{show_count(status.in_flight)} in flight, {show_bytes(status.behind)} behind"
     )

@@ -1,4 +1,4 @@
-"""Standard output and standard error as the commands need them, whatever the shell made of them.
+"""The standard streams as the commands need them, whatever the shell made of them.
 
 An error of standard output has its file name, so that `describe` recognizes it. Characters that the encoding
 lacks are escaped.
@@ -51,14 +51,17 @@ class _Closed(io.RawIOBase):
 
 
 def prepare_streams() -> None:
-    """Replace standard output and error of this process, unless a caller has already done so, as a test does.
+    """Replace the standard streams of this process, unless a caller has already done so, as a test does.
 
     Standard output is always buffered: an unbuffered write to a full pipe is cut short without an error.
     """
     if sys.stdout is not sys.__stdout__:
         return
+    # Open for as long as the process lives. Standard input first: it gets its own number.
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
         os.open(os.devnull, os.O_WRONLY)  # Takes its number, so that no connection gets it.
         sys.stdout = _text(io.BufferedWriter(_Closed()), "utf-8")

@@ -142,7 +142,7 @@ class Agent:
             lines=self._queue.lines,
             bytes=self._queue.bytes,
             duplicates=self._queue.duplicates,
-            under_way=self._queue.in_flight,
+            in_flight=self._queue.in_flight,
             behind=behind,
         )
 

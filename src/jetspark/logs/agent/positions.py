@@ -142,7 +142,7 @@ class Positions:
             self.close()
             raise UsageError(
                 f"{self.path} is not a valid position file: {error}",
-                hint="Without it, files are shipped from --from-start or --from-end on",
+                hint="Delete it to start over; --from-start or --from-end sets where",
             ) from None
         self.first_use = False
         self.since = document.since

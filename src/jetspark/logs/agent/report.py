@@ -35,7 +35,7 @@ class AgentStatus(msgspec.Struct, kw_only=True, frozen=True):
     #: Lines that the stream already had.
     duplicates: int
     #: Messages in flight, and bytes of files that are not read yet.
-    under_way: int
+    in_flight: int = msgspec.field(name="under_way")
     behind: int
 
 
@@ -56,7 +56,7 @@ def agent_samples(name: str, status: AgentStatus) -> Iterator[MetricSample]:
     yield MetricSample("jetspark_agent_bytes_total", labels, status.bytes)
     yield MetricSample("jetspark_agent_behind_bytes", labels, status.behind)
     yield MetricSample("jetspark_agent_duplicate_lines_total", labels, status.duplicates)
-    yield MetricSample("jetspark_agent_in_flight_messages", labels, status.under_way)
+    yield MetricSample("jetspark_agent_in_flight_messages", labels, status.in_flight)
     yield MetricSample("jetspark_agent_files", labels, status.files)
 
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import os
 import secrets
-import select
-import sys
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Final, cast
 
 from jetspark.errors import Error
 from jetspark.logs.agent.join import join_events
 from jetspark.logs.agent.multiline import Multiline
 from jetspark.logs.agent.split import split_lines
 from jetspark.logs.format.line import Line
+from jetspark.stdin import Arrived, read_stdin
 
 __all__ = ["StandardInput"]
-
-_CHUNK: Final = 256 * 1024
 
 
 class StandardInput:
@@ -32,7 +25,7 @@ class StandardInput:
         self._rule = rule
         #: Unique to this run.
         self.identity = f"stdin-{secrets.token_hex(8)}"
-        self._arrived: asyncio.Queue[bytes | OSError] = asyncio.Queue(maxsize=4)
+        self._arrived: Arrived = asyncio.Queue(maxsize=4)
 
     def close(self) -> None:
         """Wake a waiting `pieces`. If the queue is full, `pieces` is not waiting."""
@@ -60,58 +53,20 @@ class StandardInput:
         return join_events(data, offset, self._limit(), self._rule, final=final)
 
     async def _chunks(self) -> AsyncIterator[bytes | None]:
-        """The data as it arrives, and None when nothing arrived within the timeout of the rule.
-
-        Read in a daemon thread: a read that never returns must not keep the process alive.
-        """
-        loop = asyncio.get_running_loop()
-        arrived = self._arrived
-        source = _reader()
-
-        def read() -> None:
-            data: bytes | OSError = b"-"
-            while data and isinstance(data, bytes):
-                try:
-                    data = source(_CHUNK)
-                except OSError as error:
-                    data = error
-                except ValueError:
-                    data = b""  # Closed by this program.
-                try:
-                    asyncio.run_coroutine_threadsafe(arrived.put(data), loop).result()
-                except RuntimeError:
-                    return  # The event loop has ended.
-
-        threading.Thread(target=read, name="jetspark-stdin", daemon=True).start()
+        """The data as it arrives, and None when nothing arrived within the timeout of the rule."""
+        read_stdin(self._arrived)
         timeout = None if self._rule is None else self._rule.timeout
         while True:
             try:
                 async with asyncio.timeout(timeout):
-                    arriving = await arrived.get()
+                    arriving = await self._arrived.get()
             except TimeoutError:
                 yield None
                 timeout = None  # Wait until data arrives.
                 continue
-            if isinstance(arriving, OSError):
-                raise Error(f"cannot read standard input: {arriving.strerror}") from arriving
+            if isinstance(arriving, Error):
+                raise arriving
             if not arriving:
                 return
             yield arriving
             timeout = None if self._rule is None else self._rule.timeout
-
-
-def _reader() -> Callable[[int], bytes]:
-    """A function that reads the descriptor: the interpreter cannot exit while a thread holds the buffer."""
-    try:
-        descriptor = sys.stdin.fileno()
-    except (OSError, ValueError):  # Not a real file, as in tests.
-        return cast("io.BufferedReader", sys.stdin.buffer).read1
-
-    def read(size: int) -> bytes:
-        while True:
-            try:
-                return os.read(descriptor, size)
-            except BlockingIOError:  # A process that shares the descriptor made it non-blocking.
-                select.select([descriptor], [], [])
-
-    return read
