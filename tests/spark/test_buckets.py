@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from jetspark import KeyValueConfig, ObjectMeta, ObjectStoreConfig, UsageError, blocking
+from jetspark import KeyValueConfig, ObjectMeta, ObjectStoreConfig, StreamConfig, UsageError, blocking
 from jetspark.spark.options import Use, parse_options
 from jetspark.spark.write.keys import as_messages, check_key_columns, key_check
 from jetspark.spark.write.rows import RowEncoder
@@ -74,6 +75,29 @@ def test_a_bucket_is_read_as_a_table_a_history_and_a_stream_and_written(
     assert {key: kv.get(key).value for key in kv.keys()} == {"c": b"5", "d": b"6"}
     assert [entry.operation for entry in kv.history("b.x")] == ["PURGE"]
     assert [entry.operation for entry in kv.history("a")] == ["PUT", "PUT", "DEL"]
+
+
+def test_a_write_into_a_missing_bucket_names_the_bucket(
+    spark: SparkSession, bench: Bench, kv: blocking.KeyValue, tmp_path: Path
+) -> None:
+    missing = f"{kv.bucket}-missing"
+    message = f"no bucket '{missing}' to write to. Create it with js.create_key_value(...)"
+    rows = spark.createDataFrame([("a", "1")], "key string, value string")
+    with pytest.raises(PySparkException) as caught:
+        rows.write.format("jetstream").options(servers=bench.url, bucket=missing).mode("append").save()
+    assert f"option bucket: {message}" in str(caught.value)
+
+    # Another stream that stores the subjects does not make a bucket.
+    kv.put("a", b"1")
+    bench.js.create_stream(StreamConfig(name=f"OTHER-{missing}", subjects=[f"$KV.{missing}.>"]))
+    changes = spark.readStream.format("jetstream").options(
+        servers=bench.url, bucket=kv.bucket, startingPosition="earliest"
+    )
+    writing = changes.load().writeStream.format("jetstream").options(servers=bench.url, bucket=missing)
+    with pytest.raises(PySparkException) as caught:
+        finish(writing.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start())
+    assert f"option bucket: {message}" in str(caught.value)
+    bench.js.delete_stream(f"OTHER-{missing}")
 
 
 def test_objects_are_read_as_a_table(spark: SparkSession, bench: Bench) -> None:

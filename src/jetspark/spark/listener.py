@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -24,7 +23,7 @@ from jetspark.metrics import MetricSample, job_samples
 from jetspark.reports.jobs import JobBatch, JobStatus, job_name
 from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, process_connection
 from jetspark.spark.options import parse_options
-from jetspark.spark.query_lag import end_offsets, lag
+from jetspark.spark.query_lag import end_offsets, known_lag
 from jetspark.spark.reports import JobReporter
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ logger = logging.getLogger("jetspark")
 _ENDED: Final = 100
 #: Seconds between attempts to connect.
 _RETRY: Final = 60.0
-#: Before Spark 4.2, the progress does not contain the ends of the streams.
-_KNOWS_ENDS: Final = find_spec("pyspark.sql.streaming.datasource") is not None
 
 
 class _Query:
@@ -97,9 +94,9 @@ class ProgressListener(StreamingQueryListener):
         if not offsets:
             return
         query = self._query(progress, offsets)
-        behind = lag(progress) if _KNOWS_ENDS else None
+        behind = known_lag(progress)
         if behind is not None:
-            query.status.measure(behind.messages)
+            query.status.measure(behind)
         if rows := int(progress["numInputRows"] or 0):
             milliseconds = (progress["durationMs"] or {}).get("triggerExecution", 0)
             query.status.add(

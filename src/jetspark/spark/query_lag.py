@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from jetspark.errors import UsageError
 
-__all__ = ["Lag", "end_offsets", "lag"]
+__all__ = ["Lag", "end_offsets", "known_lag", "lag"]
 
 
 class Lag(NamedTuple):
@@ -44,6 +45,15 @@ def lag(progress: Mapping[str, Any] | str) -> Lag | None:
             reached = before["next_seq"] if same else stream["began"]
             streams[name] = streams.get(name, 0) + max(stream["next_seq"] - reached, 0)
     return Lag(sum(streams.values()), streams) if known else None
+
+
+def known_lag(progress: Mapping[str, Any] | str) -> int | None:
+    """The messages of `lag`; None if they are unknown, as before Spark 4.2. Requires pyspark."""
+    # The module that lets a source tell Spark the ends of its streams.
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        return None
+    found = lag(progress)
+    return None if found is None else found.messages
 
 
 def end_offsets(progress: Mapping[str, Any] | str) -> list[Mapping[str, Any]]:

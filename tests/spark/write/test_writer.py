@@ -314,8 +314,8 @@ def _writers(server: Server) -> list[int]:
 
 
 def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: SparkSession) -> None:
-    """A partition of 400 MB is written, and the server stands still in the middle until the task waits."""
-    frame = spark.range(0, 4000, 1, 1).selectExpr("lpad(string(id), 100000, '.') as data")
+    """A partition of 1 GB is written, and the server stands still in the middle until the task waits."""
+    frame = spark.range(0, 10_000, 1, 1).selectExpr("concat(repeat('.', 99990), id) as data")
     most: list[int] = []
 
     def stand_still() -> None:
@@ -327,7 +327,7 @@ def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: S
             most.extend(_megabytes(writer, "VmRSS") for writer in writers)
         finally:
             server.resume()
-        assert stream.info().state.last_seq < 4000
+        assert stream.info().state.last_seq < 10_000
 
     with (
         Server(monitor=True) as server,
@@ -344,8 +344,8 @@ def test_memory_is_bounded_when_the_server_is_slower_than_the_rows_come(spark: S
         write(frame, server.url, subject="S.a", maxPending=100_000)
         standing.result()
         most += [_megabytes(writer, "VmHWM") for writer in _writers(server)]
-        assert stream.info().state.last_seq == 4000
-        assert stream.get_message(4000).data.strip(b".") == b"3999"
+        assert stream.info().state.last_seq == 10_000
+        assert stream.get_message(10_000).data.strip(b".") == b"9999"
     print(f"megabytes of the writers: {most}")
     assert max(most) < 350
 

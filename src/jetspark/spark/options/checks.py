@@ -43,8 +43,8 @@ _EXCLUDED: Final[Mapping[str, Mapping[str, str]]] = {
     # They are read from advisories, and their columns are fixed.
     "deadLetters": dict.fromkeys(
         (
-            *("stream", "subjects", "consumer", "allowNak", "progressConsumer"),
-            *("includeHeaders", "headerColumns"),
+            *("stream", "bucket", "objectStore", "subjects", "consumer", "allowNak", "progressConsumer"),
+            *("includeHeaders", "headerColumns", "includeData"),
         ),
         "",
     ),

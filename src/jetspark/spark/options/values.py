@@ -27,14 +27,15 @@ __all__ = [
     "TimeOption",
     "one_of",
     "parse_bucket",
+    "parse_consumer",
     "parse_count",
+    "parse_domain",
     "parse_duration",
     "parse_flag",
     "parse_header_columns",
     "parse_host",
     "parse_id_prefix",
     "parse_keys",
-    "parse_name",
     "parse_position",
     "parse_seconds",
     "parse_stream_and_consumer",
@@ -187,8 +188,12 @@ def parse_position(text: str) -> PositionOption:
     return tuple(sorted(sequences.items()))
 
 
-def parse_name(text: str) -> str:
+def parse_consumer(text: str) -> str:
     return check_name(text.strip(), "consumer")
+
+
+def parse_domain(text: str) -> str:
+    return check_name(text.strip(), "domain")
 
 
 def parse_stream_and_consumer(text: str) -> tuple[str, str]:

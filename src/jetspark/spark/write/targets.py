@@ -50,6 +50,12 @@ class TargetStreams:
         is_dead = subject == self._options.dead_letter_subject
         if is_dead:
             place, wanted = "option deadLetterSubject", None
+        elif self._options.bucket is not None and wanted not in names:
+            raise UsageError(
+                f"option bucket: no bucket {self._options.bucket!r} to write to",
+                hint="Create it with js.create_key_value(...), or check `bucket`, `domain` and the account; "
+                "a mirror takes no writes",
+            )
         if not names:
             raise UsageError(
                 f"{place}: no stream stores {subject!r}",
