@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -15,11 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 from jetspark.console import collector as module
+from jetspark.console.app import Console
 from jetspark.console.collector import Collector
 from jetspark.console.letters import count_letters
 from jetspark.console.listing import StreamPage, list_streams
 from jetspark.console.messages import read_message, read_page, top_subjects
 from jetspark.console.metrics import exposition
+from jetspark.console.options import ConsoleOptions
 from jetspark.console.problems import problems
 from jetspark.jetstream.api import API
 from jetspark.jetstream.context import JetStream
@@ -292,3 +296,17 @@ async def test_the_metrics_are_what_prometheus_reads(js: JetStream) -> None:
     assert samples["jetspark_job_lag_messages", "access", "spark"] == 3
     assert samples["jetspark_server_up",] == 1
     assert {name for name, *_ in samples} == served_by("console")
+
+
+async def test_a_scrape_reads_the_collector_in_its_event_loop(
+    js: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(Collector, "touch", lambda self: threads.append(threading.get_ident()))
+    async with Console(js, ConsoleOptions(port=0, token="a-token-of-the-test")) as console:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{console.port}/metrics",
+            headers={"Authorization": "Bearer a-token-of-the-test"},
+        )
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=60).close())
+    assert threads == [threading.get_ident()]

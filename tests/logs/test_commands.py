@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from jetspark.jetstream.context import JetStream
+from jetspark.logs.control import switch as control
 from jetspark.reports.jobs import JOBS, JobReport
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
@@ -129,6 +133,29 @@ def test_status_shows_jobs(cli: Cli) -> None:
     assert lines[3].split()[:5] == ["a", "h", "running", "1,234", "5"]
     assert lines[4].split()[:3] == ["b", "h", "failed"]
     assert [job["alive"] for job in cli.json("pause", "--status")["jobs"]] == [True, False]
+
+
+def test_a_job_may_be_silent_for_longer_than_an_agent(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JobReport(name="job-1", host="h", pid=1, state="running")
+    agent = control.AgentReport(
+        name="web1", host="h", pid=1, state="shipping", obeys=0, lines=1, bytes=1, behind=0
+    )
+
+    def states(seconds: float) -> list[str]:
+        heard = datetime.now(UTC) - timedelta(seconds=seconds)
+
+        async def read_state(js: JetStream) -> control.ControlState:
+            agents = [msgspec.structs.replace(agent, heard=heard)]
+            jobs = [msgspec.structs.replace(job, heard=heard)]
+            return control.ControlState(control.Switch(), agents, [], jobs)
+
+        monkeypatch.setattr(control, "read_state", read_state)
+        lines = cli("pause", "--status").out.splitlines()
+        return [lines[2].split()[2], lines[4].split()[2]]
+
+    assert states(0) == ["shipping", "running"]
+    assert states(20) == ["silent", "running"]
+    assert states(40) == ["silent", "silent"]
 
 
 def test_a_consumer_that_was_deleted_while_it_was_paused_is_forgotten_by_resume(cli: Cli) -> None:

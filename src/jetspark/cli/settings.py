@@ -73,10 +73,16 @@ COMMON: Final[Options] = {
     "tlsfirst": _setting(bool, "--tlsfirst", help="Start TLS before the server sends anything."),
     "js_domain": _setting(str, "--js-domain", metavar="NAME", help="JetStream domain. [NATS_JS_DOMAIN]"),
     "js_api_prefix": _setting(
-        str, "--js-api-prefix", metavar="PREFIX", help="Subject prefix used in place of $JS.API."
+        str,
+        "--js-api-prefix",
+        metavar="PREFIX",
+        help="Subject prefix used in place of $JS.API. [NATS_JS_API_PREFIX]",
     ),
     "inbox_prefix": _setting(
-        str, "--inbox-prefix", metavar="PREFIX", help="Subject prefix used in place of _INBOX."
+        str,
+        "--inbox-prefix",
+        metavar="PREFIX",
+        help="Subject prefix used in place of _INBOX. [NATS_INBOX_PREFIX]",
     ),
 }
 

@@ -17,8 +17,6 @@ from jetspark.logs.control import switch as control
 
 __all__ = ["Action", "Actions"]
 
-#: A pause "until resumed": the server needs a time.
-_UNLIMITED: Final = timedelta(days=3650)
 #: Actions that are remembered.
 _REMEMBERED: Final = 200
 
@@ -64,7 +62,7 @@ class Actions:
         """Pause a consumer for a time, or until it is resumed."""
         duration = f"for {seconds:g} s" if seconds is not None else "until resumed"
         async with self._recorded(who, f"pause consumer {stream} > {consumer} {duration}"):
-            span = _UNLIMITED if seconds is None else timedelta(seconds=seconds)
+            span = control.UNLIMITED if seconds is None else timedelta(seconds=seconds)
             await control.pause_consumer(self._js, stream, consumer, datetime.now(UTC) + span)
 
     async def resume_consumer(self, who: str, stream: str, consumer: str) -> None:

@@ -178,7 +178,7 @@ def _application(context: PageContext) -> Any:
     application = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @application.get(METRICS)
-    def metrics() -> Response:
+    async def metrics() -> Response:  # In the event loop, which changes what the collector knows.
         context.collector.touch()
         return Response(exposition(context.collector), media_type=CONTENT_TYPE)
 

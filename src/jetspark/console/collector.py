@@ -214,7 +214,7 @@ class Collector:
                 await poll()
             except ConnectionClosed as error:
                 self.errors["server"] = str(error)
-                self._tell()
+                self._update_pages()
                 return
             except Exception:  # The console continues: the cause may be temporary.
                 logger.exception("the console cannot poll")
@@ -257,9 +257,9 @@ class Collector:
                     await self._list_consumers(stream)
         pending = sum(consumer.listed.num_pending for consumer in self.consumers())
         self.totals.add(time.time(), self._stored, pending, self._lines, self._rows)
-        self._tell()
+        self._update_pages()
 
-    def _tell(self) -> None:
+    def _update_pages(self) -> None:
         for watcher in list(self._watchers):
             try:
                 watcher.update()

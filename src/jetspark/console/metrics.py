@@ -12,9 +12,10 @@ import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 
 from jetspark.console.collector import Collector
-from jetspark.console.reports import agent_state, job_state
 from jetspark.console.text import line
+from jetspark.logs.control.switch import agent_state
 from jetspark.metrics import MetricSample, MetricsCollector, job_samples
+from jetspark.reports.jobs import job_state
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 

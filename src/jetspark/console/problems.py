@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from jetspark.console.collector import Collector, WatchedConsumer, WatchedStream
-from jetspark.console.reports import agent_state, job_state, obeys
 from jetspark.console.text import show_bytes, show_count
 from jetspark.core.server_info import Feature
-from jetspark.jetstream.model.info import Tier
+from jetspark.logs.control.switch import agent_state, obeys
+from jetspark.reports.jobs import job_state
 from jetspark.wire.subjects import subject_matches
 
 __all__ = ["Problem", "problems"]
@@ -75,20 +75,15 @@ def _of_server(collector: Collector) -> Iterator[Problem]:
             f"nats-server {version} is old",
             f"Some features need {Feature.BATCH_DIRECT_GET.since} or later",
         )
-    tiers: dict[str, Tier] = dict(account.tiers) or {"": account}
-    for name, tier in tiers.items():
-        for what, used, most, show in (
-            ("storage", tier.storage, tier.limits.max_storage, show_bytes),
-            ("memory", tier.memory, tier.limits.max_memory, show_bytes),
-            ("streams", tier.streams, tier.limits.max_streams, show_count),
-            ("consumers", tier.consumers, tier.limits.max_consumers, show_count),
-        ):
-            if most > 0 and used >= _FULL * most:
-                yield Problem(
-                    "warning",
-                    f"The account is nearly full: {what} {name} {show(used)} of {show(most)}",
-                    "Delete streams or messages, or raise the limits of the account",
-                )
+    for usage in account.usages():
+        if usage.share >= _FULL:
+            show = show_bytes if usage.resource in ("storage", "memory") else show_count
+            what = f"{usage.resource} {usage.tier}".strip()
+            yield Problem(
+                "warning",
+                f"The account is nearly full: {what} {show(usage.used)} of {show(usage.limit)}",
+                "Delete streams or messages, or raise the limits of the account",
+            )
 
 
 def _of_logs(collector: Collector) -> Iterator[Problem]:

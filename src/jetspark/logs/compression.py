@@ -9,6 +9,7 @@ import gzip
 import importlib
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 from jetspark.errors import UsageError
@@ -17,6 +18,8 @@ __all__ = ["ENCODINGS", "compressor", "decompress"]
 
 ENCODINGS: Final = ("gzip", "zstd")
 _LEVEL: Final = 6
+#: Bytes to decompress at a time. They limit the result to 8 MiB: 4 bytes of zstd can be a block of 128 KiB.
+_SLICE: Final = 256
 
 
 def compressor(encoding: str) -> Callable[[bytes], bytes]:
@@ -32,46 +35,42 @@ def compressor(encoding: str) -> Callable[[bytes], bytes]:
 
 
 def decompress(encoding: str, data: bytes, limit: int) -> bytes:
-    """The plain payload. Raises `ValueError` if it is damaged, too large, or zstd where that is missing."""
-    unpack = {"gzip": _gunzip, "zstd": _unzstd}.get(encoding.lower())
-    if unpack is None:
+    """The plain payload: that of all gzip members, or zstd frames, one after the other.
+
+    Raises `ValueError` if it is damaged, too large, or zstd where that is missing.
+    """
+    new: Callable[[], Any]
+    name = encoding.lower()
+    if name == "gzip":
+        new, damage = partial(zlib.decompressobj, wbits=31), zlib.error
+    elif name == "zstd":
+        module = _zstd()
+        new, damage = module.ZstdDecompressor, module.ZstdError
+        if module.__name__ == "zstandard":
+            new = new().decompressobj
+    else:
         raise ValueError(f"unknown Content-Encoding {encoding[:32]!r}")
-    return unpack(data, limit)
-
-
-def _gunzip(data: bytes, limit: int) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
     try:
-        plain = unpacker.decompress(data, limit + 1)
-    except zlib.error as error:
-        raise ValueError(f"damaged gzip data: {error}") from error
-    return _whole(plain, limit, ended=unpacker.eof, encoding="gzip")
+        return _unpack(new, data, limit, name)
+    except damage as error:
+        raise ValueError(f"damaged {name} data: {error}") from error
 
 
-def _unzstd(data: bytes, limit: int) -> bytes:
-    module = _zstd()
-    try:
-        if hasattr(module, "frame_content_size"):  # the package zstandard
-            if module.frame_content_size(data) > limit:
-                raise ValueError(_too_large(limit))
-            return bytes(module.ZstdDecompressor().decompress(data, max_output_size=limit))
-        unpacker = module.ZstdDecompressor()
-        plain = bytes(unpacker.decompress(data, max_length=limit + 1))
-    except module.ZstdError as error:
-        raise ValueError(f"damaged zstd data, or {_too_large(limit)}: {error}") from error
-    return _whole(plain, limit, ended=unpacker.eof, encoding="zstd")
-
-
-def _whole(plain: bytes, limit: int, *, ended: bool, encoding: str) -> bytes:
-    if len(plain) > limit:
-        raise ValueError(_too_large(limit))
-    if not ended:
-        raise ValueError(f"the {encoding} data is cut short")
-    return plain
-
-
-def _too_large(limit: int) -> str:
-    return f"more than {limit} bytes when decompressed"
+def _unpack(new: Callable[[], Any], data: bytes, limit: int, name: str) -> bytes:
+    """The plain data. `new` makes an object that decompresses one member."""
+    plain, member = bytearray(), new()
+    for start in range(0, len(data), _SLICE):
+        piece = data[start : start + _SLICE]
+        while piece:
+            if member.eof:
+                member = new()
+            plain += member.decompress(piece)
+            if len(plain) > limit:
+                raise ValueError(f"more than {limit} bytes when decompressed")
+            piece = member.unused_data
+    if not member.eof:
+        raise ValueError(f"the {name} data is cut short")
+    return bytes(plain)
 
 
 def _zstd() -> Any:

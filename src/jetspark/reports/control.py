@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from jetspark.core.json import decode_json
@@ -15,8 +16,10 @@ __all__ = [
     "CONTROL_STREAM",
     "FORGOTTEN_AFTER",
     "SILENT_AFTER",
+    "SILENT_JOB_AFTER",
     "STOPPED_FOR",
     "control_stream",
+    "is_silent",
     "parse_report",
 ]
 
@@ -25,8 +28,9 @@ CONTROL_PREFIX: Final = "jetspark.control"
 #: Seconds after which the server deletes the last report, and that of an agent or job that was stopped.
 FORGOTTEN_AFTER: Final = 3600.0
 STOPPED_FOR: Final = 60.0
-#: Seconds without a report after which an agent or job counts as dead.
+#: Seconds without a report after which an agent counts as dead, and a job, which a batch may keep busy.
 SILENT_AFTER: Final = 10.0
+SILENT_JOB_AFTER: Final = 30.0
 
 
 async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
@@ -46,6 +50,11 @@ async def control_stream(js: JetStream, *, create: bool = True) -> Stream:
             allow_msg_ttl=True,
         )
     )
+
+
+def is_silent(heard: datetime | None, seconds: float) -> bool:
+    """Whether the last report is too old, or its time is unknown."""
+    return heard is None or (datetime.now(UTC) - heard).total_seconds() >= seconds
 
 
 _Parsed = TypeVar("_Parsed")

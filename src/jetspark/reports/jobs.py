@@ -19,9 +19,15 @@ import msgspec
 
 from jetspark.errors import StreamNotFound
 from jetspark.jetstream.context import JetStream
-from jetspark.reports.control import CONTROL_PREFIX, control_stream, parse_report
+from jetspark.reports.control import (
+    CONTROL_PREFIX,
+    SILENT_JOB_AFTER,
+    control_stream,
+    is_silent,
+    parse_report,
+)
 
-__all__ = ["HISTORY", "JOBS", "JobBatch", "JobReport", "JobStatus", "job_name", "read_jobs"]
+__all__ = ["HISTORY", "JOBS", "JobBatch", "JobReport", "JobStatus", "job_name", "job_state", "read_jobs"]
 
 JOBS: Final = f"{CONTROL_PREFIX}.job"
 #: The number of batches in a report.
@@ -70,6 +76,12 @@ class JobReport(msgspec.Struct, kw_only=True, frozen=True):
     batches: list[JobBatch] = []
     #: When the stream received it. Set by the reader, not by the job.
     heard: datetime | None = None
+
+
+def job_state(job: JobReport) -> str:
+    """`starting`, `running`, `stopped`, `failed`, or `silent` if it does not report any more."""
+    ended = job.state in ("stopped", "failed")
+    return "silent" if not ended and is_silent(job.heard, SILENT_JOB_AFTER) else job.state
 
 
 def job_name(name: str, identity: str) -> str:

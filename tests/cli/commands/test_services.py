@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from jetspark import blocking
 from jetspark.errors import NoResponders
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
+from tests.support.jwt import Operator
 from tests.support.waiting import wait_until
 
 
@@ -61,6 +63,7 @@ def test_check_tells_a_monitoring_system_how_it_is(
     assert cli.run("server", "check", "--rtt-warn", "1us", "--rtt-critical", "1us").code == 2
     result = cli.run("server", "check", *slow, "--stream", stream, "--min-messages", "1", "--json")
     assert (result.code, result.json["status"]) == (2, "CRITICAL")
+    assert ": no message yet |" in cli.run("server", "check", *slow, "--stream", stream, "--stale", "1h").out
     cli("consumer", "add", stream, "lazy")
     subject = cli.json("stream", "info", stream)["config"]["subjects"][0].replace(">", "x")
     cli("pub", subject, "x", "--count", 3)
@@ -73,6 +76,23 @@ def test_check_tells_a_monitoring_system_how_it_is(
     monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
     gone = cli.run("server", "check")
     assert (gone.code, gone.out.startswith("CRITICAL: cannot connect")) == (2, True)
+
+
+def test_check_and_doctor_read_the_limits_of_tiers(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    limits = {"mem_storage": -1, "disk_storage": 1 << 20, "streams": 1, "consumer": 10}
+    operator = Operator(tiers={"R1": limits})
+    monkeypatch.setenv("NATS_CREDS", str(operator.user().write(tmp_path / "user.creds")))
+    with Server(config=operator.config) as server:
+        monkeypatch.setenv("NATS_URL", server.url)
+        cli("stream", "add", "A", "--subjects", "a")
+        line = cli("server", "check", "--rtt-warn", "1h", "--rtt-critical", "2h", code=2).out
+        assert line.startswith("CRITICAL: streams R1 used 100 % | rtt=")
+        assert line.endswith("storage_R1_used=0 streams_R1_used=100 consumers_R1_used=0\n")
+        (found,) = (check for check in cli.json("doctor") if check["name"].startswith("JetStream limits"))
+        assert (found["name"], found["status"]) == ("JetStream limits R1", "warn")
+        assert found["detail"].endswith("memory 0 B of unlimited, streams 1 of 1, consumers 0 of 10")
 
 
 def test_a_consumer_is_changed_reset_and_compared(cli: Cli, stream: str) -> None:

@@ -175,10 +175,10 @@ async def test_no_agent_reports_a_pause_while_messages_are_in_flight(server: Ser
         write(logs / "a.log", 1, 10)
         async with shipping(js, stream, logs, control=True, grace=0.5) as running:
 
-            async def under_way() -> bool:
-                return running.agent.status().under_way == 10
+            async def in_flight() -> bool:
+                return running.agent.status().in_flight == 10
 
-            await until(under_way, "ten lines under way")
+            await until(in_flight, "ten lines in flight")
             switch = await set_switch(js, paused=True)
             await reported(js, "shipping", switch.sequence)
         assert [note for note in running.notes if "paused" in note] == []

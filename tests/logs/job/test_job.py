@@ -32,7 +32,8 @@ def test_lines_become_a_table_and_dead_letters_and_a_batch_that_is_replayed_adds
     pipes.publish([access_line("web2", number) for number in range(10)], host="web2", Jetspark_Host=HOSTILE)
     file = pipes.file()
     (told,) = pipes.run(file)
-    assert (told.lines, told.rows, told.dead_letters, told.lag) == (103, 100, 3, 0)
+    assert (told.lines, told.rows, told.dead_letters) == (103, 100, 3)
+    assert told.lag == (0 if ADMISSION_CONTROL else None)
     assert_each_line_once(pipes, 103)
     # Any tool reads it, not only Spark; and the host's name makes no way out of the table.
     assert pyarrow.dataset.dataset(pipes.place / "table", partitioning="hive").count_rows() == 100

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import groupby
 from typing import Final, NamedTuple, TypeVar
 
 import typer
@@ -21,7 +22,7 @@ from jetspark.core.connection import Connection
 from jetspark.core.server_info import Feature
 from jetspark.errors import Error, PermissionsViolation, ServerNotFound
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.model.info import AccountInfo, Tier
+from jetspark.jetstream.model.info import AccountInfo, Usage
 from jetspark.server import binary
 from jetspark.wire import COMPILED
 
@@ -130,22 +131,17 @@ def _version(nc: Connection, account: AccountInfo) -> _Check:
 
 
 def _limits(account: AccountInfo) -> list[_Check]:
-    tiers: dict[str, Tier] = dict(account.tiers) or {"": account}
-    return [_tier(f"JetStream limits {name}".strip(), tier) for name, tier in tiers.items()]
+    tiers = groupby(account.usages(), key=lambda usage: usage.tier)
+    return [_tier(f"JetStream limits {name}".strip(), list(usages)) for name, usages in tiers]
 
 
-def _tier(name: str, tier: Tier) -> _Check:
+def _tier(name: str, usages: list[Usage]) -> _Check:
     used: list[str] = []
-    full = False
-    for what, amount, most, show in (
-        ("storage", tier.storage, tier.limits.max_storage, show_bytes),
-        ("memory", tier.memory, tier.limits.max_memory, show_bytes),
-        ("streams", tier.streams, tier.limits.max_streams, show_count),
-        ("consumers", tier.consumers, tier.limits.max_consumers, show_count),
-    ):
-        used.append(f"{what} {show(amount)} of {show(most) if most > 0 else 'unlimited'}")
-        full = full or (most > 0 and amount >= _FULL * most)
-    if full:
+    for usage in usages:
+        show = show_bytes if usage.resource in ("storage", "memory") else show_count
+        limit = show(usage.limit) if usage.limit > 0 else "unlimited"
+        used.append(f"{usage.resource} {show(usage.used)} of {limit}")
+    if any(usage.share >= _FULL for usage in usages):
         return _Check(
             name,
             "warn",

@@ -16,15 +16,12 @@ from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 from jetspark.jetstream.context import JetStream
 from jetspark.logs.control import switch as control
-from jetspark.reports.control import SILENT_AFTER
-from jetspark.reports.jobs import JobReport
+from jetspark.reports.jobs import JobReport, job_state
 
 __all__ = ["app", "named_consumers", "show_state", "wait_for_agents"]
 
 app = single()
 
-#: A pause "until resumed": the server needs a time.
-_UNLIMITED: Final = timedelta(days=3650)
 #: Seconds between two looks at the reports of the agents.
 _INTERVAL: Final = 0.1
 
@@ -74,7 +71,7 @@ async def pause(
     async with run.jetstream() as js:
         if not status:
             for stream, name in await named_consumers(js, consumers):
-                await control.pause_consumer(js, stream, name, until or datetime.now(UTC) + _UNLIMITED)
+                await control.pause_consumer(js, stream, name, until or datetime.now(UTC) + control.UNLIMITED)
             if shippers or not consumers:
                 switch = await control.set_switch(js, paused=True, until=until)
                 await wait_for_agents(js, switch, 3.0 if wait is None else wait)
@@ -99,7 +96,7 @@ async def wait_for_agents(js: JetStream, switch: control.Switch, seconds: float)
     deadline = time.monotonic() + seconds
     while True:
         state = await control.read_state(js)
-        waiting = [agent for agent in state.agents if _is_alive(agent) and not _obeys(agent, switch)]
+        waiting = [agent for agent in state.agents if _is_alive(agent) and not control.obeys(agent, switch)]
         if not waiting or time.monotonic() >= deadline:
             return
         await asyncio.sleep(_INTERVAL)
@@ -114,7 +111,7 @@ def show_state(run: Run, state: control.ControlState) -> None:
             {
                 "shippers": {**to_json(switch), "paused": paused},
                 "agents": [
-                    {**to_json(agent), "alive": _is_alive(agent), "obeys": _obeys(agent, switch)}
+                    {**to_json(agent), "alive": _is_alive(agent), "obeys": control.obeys(agent, switch)}
                     for agent in agents
                 ],
                 "consumers": to_json(consumers),
@@ -131,7 +128,7 @@ def show_state(run: Run, state: control.ControlState) -> None:
                     agent.name,
                     agent.host,
                     _state(agent),
-                    _obeys(agent, switch),
+                    control.obeys(agent, switch),
                     show_count(agent.lines),
                     _ago(agent),
                 )
@@ -166,32 +163,20 @@ def _consumer_cells(consumer: control.PausedConsumer) -> tuple[Any, ...]:
     if consumer.missing:
         state = "deleted"
     elif consumer.paused:
-        unlimited = consumer.remaining > _UNLIMITED.total_seconds() / 2
+        unlimited = consumer.remaining > control.UNLIMITED.total_seconds() / 2
         state = "paused until resumed" if unlimited else f"paused for {show_duration(consumer.remaining)}"
     return f"{consumer.stream}/{consumer.consumer}", state
 
 
-def _age(report: control.AgentReport | JobReport) -> float:
-    return (datetime.now(UTC) - report.heard).total_seconds() if report.heard else SILENT_AFTER
-
-
 def _ago(report: control.AgentReport | JobReport) -> str:
-    return f"{show_duration(max(_age(report), 0.001))} ago"
-
-
-def _ended(report: control.AgentReport | JobReport) -> bool:
-    return report.state in ("stopped", "failed")
-
-
-def _is_alive(report: control.AgentReport | JobReport) -> bool:
-    return not _ended(report) and _age(report) < SILENT_AFTER
+    if report.heard is None:
+        return "never"
+    return f"{show_duration(max((datetime.now(UTC) - report.heard).total_seconds(), 0.001))} ago"
 
 
 def _state(report: control.AgentReport | JobReport) -> str:
-    return report.state if _ended(report) or _is_alive(report) else "silent"
+    return job_state(report) if isinstance(report, JobReport) else control.agent_state(report)
 
 
-def _obeys(agent: control.AgentReport, switch: control.Switch) -> bool:
-    """Whether an agent has received the last command of the switch, and follows it."""
-    wanted = "paused" if switch.holds(datetime.now(UTC)) else "shipping"
-    return agent.state == "stopped" or (agent.obeys >= switch.sequence and agent.state == wanted)
+def _is_alive(report: control.AgentReport | JobReport) -> bool:
+    return _state(report) not in ("stopped", "failed", "silent")

@@ -18,7 +18,7 @@ from jetspark.cli.args.parameters import duration_option
 from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, group
 from jetspark.cli.long_running import LogFormat, MetricsAddress, MetricsPort, serve_metrics
-from jetspark.cli.ui.failure import Failure, require
+from jetspark.cli.ui.failure import Exit, Failure, require
 from jetspark.cli.ui.output import Output
 from jetspark.cli.ui.signals import stopped_by_signals
 from jetspark.errors import Error, UsageError
@@ -39,6 +39,11 @@ PipelineFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="Configuration file, like pipeline.toml.")
 ]
 
+#: Settings of the connection that a job has in its file. `--server` is the exception.
+_IN_THE_FILE: Final = (
+    *("context", "user", "password_file", "token_file", "creds", "nkey"),
+    *("tlsca", "tlscert", "tlskey", "tlsfirst", "js_domain", "js_api_prefix", "inbox_prefix"),
+)
 #: The bytes of a file that are read to find its first lines.
 _MAX_TRIED: Final = 64 * 1024 * 1024
 
@@ -261,8 +266,16 @@ def _first_lines(log: Path, count: int, config: Config) -> list[Line]:
 
 
 def _read(run: Run, file: Path) -> tuple[Config, Where]:
+    """The configuration. Raises `Failure` for flags that its section [source] replaces."""
     from jetspark.logs.job.config_file import read_config  # noqa: PLC0415
 
+    for name in _IN_THE_FILE:
+        if getattr(run.settings, name):
+            raise Failure(
+                f"--{name.replace('_', '-')} has no effect on a job, which runs on several machines",
+                f"Set the connection in section [source] of {file.name}",
+                Exit.USAGE,
+            )
     return read_config(file, servers=run.settings.server, default_servers=os.environ.get("NATS_URL"))
 
 

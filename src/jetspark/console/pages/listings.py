@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from jetspark.console.collector import Collector, WatchedAgent, WatchedConsumer, WatchedStream
 from jetspark.console.pages.table import Column, PagedTable, numbers
-from jetspark.console.reports import agent_state, job_state, obeys
 from jetspark.console.text import line, show_ago, show_bytes, show_count, show_rate
-from jetspark.reports.jobs import JobReport
+from jetspark.logs.control.switch import agent_state, obeys
+from jetspark.reports.jobs import JobReport, job_state
 
 __all__ = [
     "agents_table",
@@ -160,7 +160,7 @@ def agents_table(collector: Collector) -> PagedTable[WatchedAgent]:
             numbers("behind", "Behind", lambda each: each.report.behind, show_bytes),
             Column(
                 "heard",
-                "Last heard",
+                "Last report",
                 lambda each: show_ago(each.report.heard, datetime.now(UTC)),
                 lambda each: _sortable(each.report.heard),
                 number=True,

@@ -11,8 +11,8 @@ from jetspark.console.pages.chart import Chart, Line
 from jetspark.console.pages.frame import PAUSES, LivePage, PageContext, page, panel
 from jetspark.console.pages.listings import agents_table, jobs_table, moment
 from jetspark.console.pages.table import Column, PagedTable, numbers
-from jetspark.console.reports import agent_state, obeys
 from jetspark.console.text import line, show_count, show_duration, show_rate, show_time
+from jetspark.logs.control.switch import agent_state, obeys
 from jetspark.reports.jobs import JobBatch, JobReport
 
 __all__ = ["build"]

@@ -20,7 +20,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -34,6 +34,7 @@ from jetspark.reports.control import (
     CONTROL_STREAM,
     SILENT_AFTER,
     control_stream,
+    is_silent,
     parse_report,
 )
 from jetspark.reports.jobs import JOBS, JobReport
@@ -43,12 +44,14 @@ __all__ = [
     "CONTROL_PREFIX",
     "CONTROL_STREAM",
     "SHIPPERS",
-    "SILENT_AFTER",
+    "UNLIMITED",
     "AgentReport",
     "ControlState",
     "PausedConsumer",
     "Switch",
+    "agent_state",
     "control_stream",
+    "obeys",
     "parse_report",
     "parse_switch",
     "pause_consumer",
@@ -61,6 +64,8 @@ __all__ = [
 SHIPPERS: Final = f"{CONTROL_PREFIX}.shippers"
 AGENTS: Final = f"{CONTROL_PREFIX}.agent"
 _CONSUMERS: Final = f"{CONTROL_PREFIX}.consumer"
+#: How long a consumer is paused "until resumed": the server needs a time.
+UNLIMITED: Final = timedelta(days=3650)
 
 #: With a time zone.
 _Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -96,6 +101,17 @@ class AgentReport(msgspec.Struct, kw_only=True, frozen=True):
     behind: int
     #: When the stream received it. Set by the reader, not by the agent.
     heard: datetime | None = None
+
+
+def agent_state(agent: AgentReport) -> str:
+    """`shipping`, `paused`, `stopped`, or `silent` if it does not report any more."""
+    return "silent" if agent.state != "stopped" and is_silent(agent.heard, SILENT_AFTER) else agent.state
+
+
+def obeys(agent: AgentReport, switch: Switch) -> bool:
+    """Whether an agent has received the last command of the switch, and follows it."""
+    wanted = "paused" if switch.holds(datetime.now(UTC)) else "shipping"
+    return agent.state == "stopped" or (agent.obeys >= switch.sequence and agent.state == wanted)
 
 
 class PausedConsumer(msgspec.Struct, kw_only=True, frozen=True):

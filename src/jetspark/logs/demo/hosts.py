@@ -67,7 +67,7 @@ class LogSource:
     #: The arguments of `jetspark ship`.
     ship: Sequence[str]
     #: Whether it can wait until Spark works.
-    patient = False
+    can_wait = False
 
     def write_one(self, *, parses: bool) -> None:
         """Write one line before `start`, one that parses or one that does not."""
@@ -103,7 +103,7 @@ class OwnFiles(LogSource):
 class Host(LogSource):
     """A simulated host; a thread writes its log."""
 
-    patient = True
+    can_wait = True
 
     def __init__(self, name: str, directory: Path, *, rate: float, rotate_after: int, seed: str) -> None:
         self.name = name

@@ -144,7 +144,7 @@ class Pipeline:
         for source in self.sources:
             self._stack.callback(source.stop)
         self.agents = [self._start_agent(source) for source in self.sources]
-        if not all(source.patient for source in self.sources):
+        if not all(source.can_wait for source in self.sources):
             note("the agents ship, Spark starts")
             self.job = self._start_job()
         else:

@@ -25,6 +25,7 @@ job             the streaming queries
 runner          runs the queries, and reports progress
 report          reports to the control stream
 
-Each file imports files above it only. `pipeline check` stops at `config_file`, and works without Spark: the
-files up to there import pyspark through `sql`, for type checkers, or in functions.
+Each file imports files above it only. `pipeline check` works without Spark: it imports `config_file`, and
+with it `config`, `target`, `sources`, `sinks` and `parse/formats`. These, and the files that they import,
+import pyspark through `sql`, for type checkers, or in functions.
 """

@@ -55,7 +55,7 @@ class JobReports:
                 at=round(time.time(), 3),
                 rows=progress.rows,
                 seconds=progress.seconds,
-                lag=progress.lag or 0,
+                lag=progress.lag or 0,  # Older consoles reject a report without a number.
                 bad_lines=progress.dead_letters,
             )
         )

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jetspark.logs.job.errors import SPARK_ERRORS, explained, spark_explained
 from jetspark.logs.job.job import STOPPED, Job
 from jetspark.logs.job.preflight import Outputs
-from jetspark.spark.query_lag import end_offsets, lag
+from jetspark.spark.query_lag import end_offsets, known_lag
 
 __all__ = ["BatchProgress", "Runner"]
 
@@ -35,7 +35,7 @@ class BatchProgress:
     dead_letters: int
     seconds: float
     lines_per_second: float
-    #: Messages left to read in the streams; None if Spark does not report it.
+    #: Messages left to read in the streams; None if Spark does not report it, as before 4.2.
     lag: int | None
     #: Stream sequences processed since the checkpoint was created.
     reached: int
@@ -115,7 +115,6 @@ class Runner:
             self._totals["lines"] += lines
         self._totals["rows"] += rows
         self._totals["dead_letters"] += letters
-        behind = lag(progress)
         self._report(
             BatchProgress(
                 query=kind,
@@ -125,7 +124,7 @@ class Runner:
                 dead_letters=letters,
                 seconds=seconds,
                 lines_per_second=round(lines / seconds, 1) if seconds else 0.0,
-                lag=None if behind is None else behind.messages,
+                lag=known_lag(progress),
                 reached=_reached(progress),
                 total_lines=self._totals["lines"],
                 total_rows=self._totals["rows"],

@@ -15,7 +15,7 @@ from jetspark.cli.complete import ConsumerName, StreamName
 from jetspark.cli.ui.failure import Exit, Failure
 from jetspark.cli.ui.json import to_json
 
-#: What the server lets a consumer change.
+#: Settings that the server does not let a consumer change.
 _FIXED = ("deliver", "ack_policy", "replay_policy", "pull", "mem_storage", "flow_control", "idle_heartbeat")
 
 

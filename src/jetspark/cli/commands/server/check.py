@@ -33,7 +33,7 @@ class _Finding(NamedTuple):
     text: str
 
 
-class _Limits(NamedTuple):
+class _Thresholds(NamedTuple):
     """The lowest values of a warning and of a critical finding."""
 
     warning: float
@@ -45,14 +45,14 @@ class _Limits(NamedTuple):
         return Level.WARNING if value >= self.warning else Level.OK
 
 
-class _Report:
+class _CheckReport:
     """Findings, and values for graphs."""
 
     def __init__(self) -> None:
         self.findings: list[_Finding] = []
         self.values: dict[str, float] = {}
 
-    def measure(self, name: str, value: float, limits: _Limits, show: Callable[[float], str]) -> None:
+    def measure(self, name: str, value: float, limits: _Thresholds, show: Callable[[float], str]) -> None:
         self.values[name] = value
         self.findings.append(_Finding(limits.level(value), f"{name} {show(value)}"))
 
@@ -117,17 +117,17 @@ async def check(
     """
     if consumer is not None and stream is None:
         raise Failure("--consumer needs --stream", code=Exit.USAGE)
-    report = _Report()
+    report = _CheckReport()
     infinite = float("inf")
     try:
         async with run.jetstream() as js:
-            rtt = _Limits(rtt_warn or 0.1, rtt_critical or 0.5)
+            rtt = _Thresholds(rtt_warn or 0.1, rtt_critical or 0.5)
             report.measure("rtt", await js.connection.rtt(), rtt, show_duration)
-            _check_account(report, await js.account_info(), _Limits(usage_warn, usage_critical))
+            _check_account(report, await js.account_info(), _Thresholds(usage_warn, usage_critical))
             if stream is not None:
                 await _check_stream(report, js, stream, min_messages, stale)
             if stream is not None and consumer is not None:
-                pending = _Limits(
+                pending = _Thresholds(
                     infinite if pending_warn is None else pending_warn,
                     infinite if pending_critical is None else pending_critical,
                 )
@@ -144,20 +144,15 @@ async def check(
     raise typer.Exit(int(report.level))
 
 
-def _check_account(report: _Report, account: AccountInfo, limits: _Limits) -> None:
-    pairs = (
-        ("storage", account.storage, account.limits.max_storage),
-        ("memory", account.memory, account.limits.max_memory),
-        ("streams", account.streams, account.limits.max_streams),
-        ("consumers", account.consumers, account.limits.max_consumers),
-    )
-    for name, used, most in pairs:
-        if most and most > 0:
-            report.measure(f"{name} used", 100 * used / most, limits, lambda value: f"{value:.0f} %")
+def _check_account(report: _CheckReport, account: AccountInfo, limits: _Thresholds) -> None:
+    for usage in account.usages():
+        if usage.limit > 0:
+            name = " ".join(filter(None, (usage.resource, usage.tier, "used")))
+            report.measure(name, 100 * usage.share, limits, lambda value: f"{value:.0f} %")
 
 
 async def _check_stream(
-    report: _Report, js: JetStream, stream: str, min_messages: int | None, stale: float | None
+    report: _CheckReport, js: JetStream, stream: str, min_messages: int | None, stale: float | None
 ) -> None:
     info = await (await js.get_stream(stream)).info()
     state = info.state
@@ -166,15 +161,15 @@ async def _check_stream(
     report.add(Level.CRITICAL if too_few else Level.OK, f"{state.messages} messages")
     if stale is not None:
         age = (datetime.now(UTC) - state.last_ts).total_seconds() if state.last_ts else float("inf")
-        shown = show_duration(age) if state.last_ts else "never"
-        report.add(Level.CRITICAL if age > stale else Level.OK, f"last message {shown} ago")
+        text = f"last message {show_duration(age)} ago" if state.last_ts else "no message yet"
+        report.add(Level.CRITICAL if age > stale else Level.OK, text)
     for peer in info.cluster.replicas if info.cluster else ():
         if peer.offline or not peer.current:
             report.add(Level.CRITICAL, f"replica {peer.name} {'offline' if peer.offline else 'behind'}")
 
 
 async def _check_consumer(
-    report: _Report, js: JetStream, stream: str, consumer: str, pending: _Limits
+    report: _CheckReport, js: JetStream, stream: str, consumer: str, pending: _Thresholds
 ) -> None:
     info = await js.consumer_info(stream, consumer)
     report.measure("unprocessed", info.num_pending, pending, lambda value: f"{value:.0f}")

@@ -58,7 +58,14 @@ async def restore(
     run: Run,
     directory: _Directory,
     replicas: Annotated[
-        int | None, typer.Option("--replicas", metavar="NUMBER", min=1, max=5, help="Other replicas.")
+        int | None,
+        typer.Option(
+            "--replicas",
+            metavar="NUMBER",
+            min=1,
+            max=5,
+            help="Number of replicas, 1 to 5 (as in the backup).",
+        ),
     ] = None,
 ) -> None:
     """Create a stream again from a backup. The stream must not exist."""

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 #: Seconds that a process waits for the one that writes to the catalog of a local table.
-_PATIENCE: Final = 60
+_BUSY_TIMEOUT: Final = 60
 
 
 def open_catalog(sink: IcebergSink) -> Catalog:
@@ -32,7 +32,7 @@ def open_catalog(sink: IcebergSink) -> Catalog:
     given = dict(sink.catalog)
     if not given:
         os.makedirs(sink.path, exist_ok=True)
-        uri = f"sqlite:///{sink.path}/catalog.db?timeout={_PATIENCE}"
+        uri = f"sqlite:///{sink.path}/catalog.db?timeout={_BUSY_TIMEOUT}"
         given = {"type": "sql", "uri": uri, "warehouse": sink.path}
     return load_catalog(given.pop("name", "jetspark"), **given)
 
