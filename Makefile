@@ -47,17 +47,17 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if none fit
 
 test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
 ifeq ($(strip $(ARGS)),)
-	$(BROWSER) $(PYTEST) -n $$(($(WORKERS) * 2)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
+	$(BROWSER) $(PYTEST) -n $$(($(WORKERS) * 4)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
 	$(PYTEST) -n $$(($(WORKERS) + 1)) $(COMPUTING) && exit $$without
 else
 	$(BROWSER) $(PYTEST) -n $(WORKERS) $(ARGS)
 endif
 
 test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without the compiled part
-	JETSPARK_PURE=1 $(PYTEST) -n $$(($(WORKERS) * 2)) tests/wire tests/jetstream
+	JETSPARK_PURE=1 $(PYTEST) -n $$(($(WORKERS) * 4)) tests/wire tests/jetstream
 
 test-uvloop: $(BENCH) ## run the tests of the connection and of JetStream on uvloop
-	UVLOOP=1 $(PYTEST) -n $$(($(WORKERS) * 2)) tests/core tests/jetstream tests/faults
+	UVLOOP=1 $(PYTEST) -n $$(($(WORKERS) * 4)) tests/core tests/jetstream tests/faults
 
 test-asan: $(DEV) ## run the tests of the compiled part with AddressSanitizer
 	rm -rf build/asan && mkdir -p build/asan && cp -r src build/asan

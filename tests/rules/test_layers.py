@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("blocking", "arrow"),
     ("otel",),
     ("jetspark",),
-    ("reports",),
+    ("reports", "stdin"),
     ("metrics",),
     ("spark",),
     ("logs", "pyspark_jetstream"),

@@ -64,9 +64,12 @@ class UserCredentials:
 
 
 class Operator:
-    """An operator with a system account, one account `account`, and the users that tests create."""
+    """An operator with a system account, one account `account`, and the users that tests create.
 
-    def __init__(self) -> None:
+    `tiers` gives the account JetStream, with these limits by tier.
+    """
+
+    def __init__(self, *, tiers: Mapping[str, Mapping[str, int]] | None = None) -> None:
         self.operator = new_identity("operator")
         self.account, self.system = new_identity("account"), new_identity("account")
         limits = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
@@ -75,9 +78,12 @@ class Operator:
         )
         self._account_jwts = {
             account.public_key: _jwt(
-                self.operator, account, "account", {"limits": {**limits, "wildcards": True}}
+                self.operator, account, "account", {"limits": {**limits, "wildcards": True, **more}}
             )
-            for account in (self.account, self.system)
+            for account, more in (
+                (self.account, {} if tiers is None else {"tiered_limits": tiers}),
+                (self.system, {}),
+            )
         }
 
     @property
