@@ -7,10 +7,12 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -260,6 +262,24 @@ def test_a_failed_start_shows_the_log_and_leaves_nothing(
 def test_a_port_that_is_taken_fails_with_the_reason(server: Server) -> None:
     with pytest.raises(ServerStartError, match="address already in use"):
         run(port=server.port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a server listen on a port that is held")
+def test_no_other_process_is_given_the_ports_of_a_server_that_is_down() -> None:
+    def check_held(ports: list[int]) -> None:
+        for port in ports:
+            with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+                other.bind(("127.0.0.1", port))
+
+    with run(monitor=True, websocket=True) as server:
+        urls = server.url, server.monitor_url, server.websocket_url
+        ports = [urlsplit(url).port or 0 for url in urls if url is not None]
+        assert len(set(ports)) == 3
+        server.kill()
+        check_held(ports)
+        server.start()
+        assert (server.url, server.monitor_url, server.websocket_url) == urls
+        check_held(ports)
 
 
 def test_a_failed_restart_keeps_the_store(server: Server) -> None:

@@ -9,6 +9,7 @@ The map, in reading order; each file may import those above it:
     config    text of the configuration file
     binary    path of the executable
     files     private directory: configuration, log, ports, temporary store
+    ports     keeps ports while their server is down
     guard     a child process that cannot outlive this one
     ready     waits for the log, the ports and the first answer
     process   `Server` and `run`

@@ -28,8 +28,8 @@ _LEADER = re.compile(
 _ATTEMPTS = 5
 _READY_TIMEOUT = 60.0  # seconds; a failed election is repeated after 4 to 9
 _PROBE_TIMEOUT = 2.0  # seconds; an answer takes about 0.1
-# Below the ephemeral ports of Linux and macOS, so that no other process is given a route port while its
-# server is down.
+# Below the ephemeral ports of Linux and macOS, so that no other process is given a route port before its
+# server starts, or while it is down where ports cannot be held.
 _ROUTE_PORTS = range(20_000, 30_000)
 
 
@@ -68,6 +68,7 @@ class Cluster:
         self._jetstream = checked.jetstream
         self._name = checked.name or f"jetspark-{secrets.token_hex(4)}"
         self._servers = self._make_servers()
+        self._has_run = False  # if not, it may still get other ports
 
     @property
     def name(self) -> str:
@@ -95,10 +96,11 @@ class Cluster:
 
         Raises ServerNotFound and ServerStartError; then nothing is left running.
         """
-        first = not any(server.port for server in self._servers)
+        first = not self._has_run
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._start()
+                self._has_run = True
                 return
             except BaseException as error:
                 if not first:

@@ -22,6 +22,7 @@ from jetspark.server.config import HOST, render
 from jetspark.server.files import ServerFiles
 from jetspark.server.guard import Guarded
 from jetspark.server.options import TLS, OptionNames, Options, User
+from jetspark.server.ports import HeldPorts
 from jetspark.server.ready import is_open, read_info, wait_for_log, wait_for_ports
 
 __all__ = ["Server", "run"]
@@ -116,6 +117,7 @@ class Server:
         self._port = self._options.port
         self._monitor_port = 0
         self._websocket_port = 0
+        self._held = HeldPorts()  # from the first start to the next stop
         self._files: ServerFiles | None = None  # from the first start to the next stop
         self._process: Guarded | None = None
         self._fresh = True  # whether the latest start made the files
@@ -134,7 +136,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The client port. 0 before the first start if the server picks it; it never changes after that."""
+        """The client port. 0 before the first start unless it was given; it never changes after that."""
         return self._port
 
     @property
@@ -220,6 +222,7 @@ class Server:
         try:
             if self.store_dir is not None:
                 os.makedirs(self.store_dir, mode=0o700, exist_ok=True)
+            self._hold_ports()
             self._write_config(files)
             self._log_start = files.log_size()
             command = [executable, "-c", files.config]
@@ -241,7 +244,7 @@ class Server:
             assert files is not None
             wait_for_log(files, process, _READY, start=self._log_start, deadline=deadline)
             ports = wait_for_ports(files, process, deadline=deadline)
-            # From now on the configuration names the port that the server picked.
+            # From now on the configuration names the ports that the server picked.
             self._port = ports["nats"]
             self._monitor_port = ports.get("monitoring", 0)
             self._websocket_port = ports.get("websocket", 0)
@@ -269,6 +272,7 @@ class Server:
             self._last_log = self._files.read_log()
             self._files.remove()
             self._files = None
+        self._held.release()
         _servers.discard(self)
 
     def kill(self) -> None:
@@ -351,6 +355,16 @@ class Server:
             self.stop(timeout=0)
         else:
             self.kill()
+
+    def _hold_ports(self) -> None:
+        options = self._options
+        self._port = self._held.hold(self._port)
+        if options.monitor:
+            self._monitor_port = self._held.hold(self._monitor_port)
+        if options.websocket:
+            self._websocket_port = self._held.hold(self._websocket_port)
+        if options.cluster is not None:
+            self._held.hold(options.cluster.port)
 
     def _write_config(self, files: ServerFiles) -> None:
         text = render(
