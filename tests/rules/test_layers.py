@@ -46,7 +46,7 @@ USERS_OF = {"server": ("jetspark", "logs", "cli")}
 # that has no place here fails the test; so does one that the docstring of its package does not mention.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.jetstream": (
-        ("model", "callbacks", "heartbeat", "lazy_reader", "retry"),
+        ("model", "heartbeat", "lazy_reader", "retry"),
         ("on_error",),
         ("message",),
         ("inbox",),

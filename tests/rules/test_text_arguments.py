@@ -296,7 +296,7 @@ async def test_other_types_for_configurations_and_events_are_refused(
             await call(value)
     with pytest.raises(UsageError, match="event must be one of"):
         nc.on(value, print)
-    with pytest.raises(UsageError, match="listener must be a function"):
+    with pytest.raises(UsageError, match="a listener of 'closed' must be a function"):
         nc.on("closed", value)
 
 

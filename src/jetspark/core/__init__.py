@@ -15,7 +15,7 @@ In reading order:
 - `transport`: one TCP or TLS connection, around the parser; `websocket`: the same through WebSocket.
 - `proxy`: asks a proxy for the way to a server.
 - `headers`: the header blocks of published messages. `json`: decodes the JSON that others send.
-- `signal`: how tasks wait for a change.
+- `callbacks`: users' functions that are called with events. `signal`: how tasks wait for a change.
 
 Imports point from `connection` down this list. `core` imports `wire` and `errors`, and knows no JetStream.
 """

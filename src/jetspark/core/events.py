@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import inspect
-import logging
 from collections.abc import Callable
 
+from jetspark.core.callbacks import Callbacks
 from jetspark.errors import UsageError
 
 __all__ = ["Event", "Events", "Listener"]
-
-logger = logging.getLogger("jetspark")
 
 #: A plain or coroutine function. Its arguments depend on the event; see `Event`.
 Listener = Callable[..., object]
@@ -32,48 +29,26 @@ class Event(enum.StrEnum):
 
 
 class Events:
-    """The listeners of one connection. Coroutines run as tasks; an error of a listener is only logged."""
+    """The listeners of one connection, each with the events that it listens to."""
 
     def __init__(self) -> None:
-        self._listeners: dict[Event, list[Listener]] = {event: [] for event in Event}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners: dict[Event, Callbacks[...]] = {
+            event: Callbacks(f"a listener of {str(event)!r}") for event in Event
+        }
 
     def on(self, event: Event, listener: Listener) -> Callable[[], None]:
         """Call `listener` at every `event`. Returns a function that removes the listener."""
         if not isinstance(event, str) or event not in self._listeners:
             raise UsageError(f"event must be one of {', '.join(map(str, Event))}, not {event!r}")
-        if not callable(listener):
-            raise UsageError(f"listener must be a function, not {type(listener).__name__}")
-        listeners = self._listeners[event]
-        listeners.append(listener)
-
-        def remove() -> None:
-            if listener in listeners:
-                listeners.remove(listener)
-
-        return remove
+        return self._listeners[event].add(listener)
 
     def emit(self, event: Event, *args: object) -> None:
         """Call every listener of `event`, in the order they were added."""
-        for listener in tuple(self._listeners[event]):
-            try:
-                outcome = listener(*args)
-            except Exception:
-                logger.exception("a listener of %r failed", str(event))
-                continue
-            if inspect.isawaitable(outcome):
-                task = asyncio.ensure_future(self._run(event, outcome))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        self._listeners[event].call(*args)
 
     async def settle(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for listeners that are coroutines, except for the caller itself."""
-        tasks = self._tasks - {asyncio.current_task()}
+        tasks = set().union(*(listeners.running for listeners in self._listeners.values()))
+        tasks.discard(asyncio.current_task())
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
-
-    async def _run(self, event: Event, outcome: object) -> None:
-        try:
-            await outcome  # type: ignore[misc]
-        except Exception:
-            logger.exception("a listener of %r failed", str(event))

@@ -4,7 +4,7 @@ In reading order, from the socket to the user; a part imports only parts above i
 
 - `model/`: configurations, requests and answers, as the JSON of the API.
 - `retry`, `heartbeat`: back-off and deadlines; missed heartbeats.
-- `callbacks`, `on_error`: users' functions; errors that no call can raise.
+- `on_error`: errors that no call can raise.
 - `lazy_reader`: readers that start at the first read.
 - `inbox`: requests with several answers.
 - `message/`: delivered and stored messages, their metadata, and the table of statuses.

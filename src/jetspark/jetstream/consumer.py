@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
+from jetspark.core.callbacks import Callbacks
 from jetspark.errors import ConsumerIsPush, NoResponders, UsageError
-from jetspark.jetstream.callbacks import Callbacks
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.manage.presence import Presence
@@ -44,7 +44,7 @@ class Consumer:
         self._leftover = Leftover()
         self._presence = Presence(api, stream, name)
         self._bounds = Bounds()
-        self._pin_listeners: Callbacks[PinEvent] = Callbacks("on_pin")
+        self._pin_listeners: Callbacks[[PinEvent]] = Callbacks("on_pin")
         # By group.
         self._pins: dict[str, Pin] = {}
         # None while it was never looked up.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from jetspark.core.callbacks import Callbacks
 from jetspark.core.connection import Connection
 from jetspark.errors import Error
-from jetspark.jetstream.callbacks import Callbacks
 
 __all__ = ["OnError", "Reporter"]
 
@@ -22,7 +22,7 @@ class Reporter:
 
     def __init__(self, connection: Connection, on_error: OnError | None) -> None:
         self._connection = connection
-        self._callbacks: Callbacks[Exception] | None = None
+        self._callbacks: Callbacks[[Exception]] | None = None
         if on_error is not None:
             self._callbacks = Callbacks("on_error")
             self._callbacks.add(on_error)

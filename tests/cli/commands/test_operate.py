@@ -123,17 +123,18 @@ def test_doctor_tells_what_is_wrong_and_what_to_do(guest: Cli, monkeypatch: pyte
     assert "FAIL  Server: cannot connect to 127.0.0.1:1" in guest("doctor", code=1).out
 
 
-def test_doctor_warns_of_an_old_java_and_a_missing_one(
+def test_doctor_warns_of_a_java_that_spark_does_not_run_on_and_of_a_missing_one(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
-    java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    found = next(check for check in cli.json("doctor") if check["name"] == "Java")
-    assert (found["status"], found["detail"]) == ("warn", f"11.0.2 ({java})")
-    assert "Java 17 or later" in found["advice"]
+    for version in ("11.0.2", "24"):
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2019-01-15' >&2\n")
+        java.chmod(0o755)
+        found = next(check for check in cli.json("doctor") if check["name"] == "Java")
+        assert (found["status"], found["detail"]) == ("warn", f"{version} ({java})")
+        assert "Java 17 to 23" in found["advice"]
     java.unlink()
     found = next(check for check in cli.json("doctor") if check["name"] == "Java")
     assert found["status"] == "warn"

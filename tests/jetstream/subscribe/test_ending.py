@@ -20,7 +20,6 @@ from jetspark import (
 )
 from jetspark.core.subscription import Subscription
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.push import subscription as push
 from jetspark.server import Server
 from tests.support.consuming import LONG, fill, make_stream, sequences, until
 from tests.support.watch import Watch, eventually
@@ -275,10 +274,9 @@ async def test_a_callback_learns_of_it_in_the_error_callback(
 
 
 async def test_a_queue_learns_that_its_consumer_was_deleted(
-    js: JetStream, other: JetStream, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    js: JetStream, other: JetStream, watch: Watch, impatient: None
 ) -> None:
     """It has no heartbeats: the members look for it when it is quiet."""
-    monkeypatch.setattr(push, "_LOOK_AGAIN", 0.05)
     stream = await make_stream(js)
     member = await other.subscribe("orders.>", queue="workers", alarm_after=0.2)
     await fill(js, stream, 1)

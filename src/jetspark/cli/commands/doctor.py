@@ -30,8 +30,8 @@ app = single()
 
 _T = TypeVar("_T")
 
-#: Spark 4 needs this Java.
-_JAVA: Final = 17
+#: Versions of Java that Spark 4 runs on. Spark 4.0 stops with 24 and later.
+_JAVA: Final = range(17, 24)
 _SPARK: Final = (4, 0)
 #: The share of a limit at which the check warns.
 _FULL: Final = 0.9
@@ -224,7 +224,7 @@ def _binary() -> _Check:
 def _java() -> _Check:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
-    way = f"Spark needs Java {_JAVA} or later: install it, and set JAVA_HOME if it is not on the PATH"
+    way = f"Install Java {_JAVA[0]} to {_JAVA[-1]} for Spark, and set JAVA_HOME if it is not on the PATH"
     if java is None:
         return _Check("Java", "warn", f"not in JAVA_HOME ({home})" if home else "not found", way)
     try:
@@ -234,7 +234,7 @@ def _java() -> _Check:
         return _Check("Java", "warn", f"{java} does not run: {error}", way)
     found = re.search(r'version "([^"]+)"', answer.stderr + answer.stdout)
     version = found[1] if found else "unknown version"
-    status = "ok" if _numbers(version)[:1] >= (_JAVA,) else "warn"
+    status = "ok" if next(iter(_numbers(version)), 0) in _JAVA else "warn"
     return _Check("Java", status, f"{version} ({java})", None if status == "ok" else way)
 
 

@@ -15,7 +15,7 @@ from jetspark.errors import ConsumerDeleted, ConsumerNotFound, Error, ExceededLi
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 
-__all__ = ["Presence", "deleted"]
+__all__ = ["Presence"]
 
 #: Seconds for which the server must report the consumer as missing, and between two lookups.
 _MISSING_FOR: Final = 2.0
@@ -24,15 +24,18 @@ _LOOK_AGAIN: Final = 1.0
 _TIMEOUT: Final = 1.0
 #: Seconds after which an answer that the consumer is missing counts no longer.
 _MEMORY: Final = 10.0
+_HINT: Final = "Create it again; without durable_name it is deleted after `inactive_threshold` without use"
 
 
 class Presence:
     """Looks one consumer up, and remembers since when it is missing."""
 
-    def __init__(self, api: API, stream: str, consumer: str) -> None:
+    def __init__(self, api: API, stream: str, consumer: str, *, hint: str = _HINT) -> None:
+        """`hint` is that of the error about a deleted consumer."""
         self._api = api
         self._stream = stream
         self._consumer = consumer
+        self._hint = hint
         # When it was first and last reported missing. The first is infinity until then, and once found.
         self._missing_since = self._missing_at = math.inf
 
@@ -78,17 +81,11 @@ class Presence:
         self._missing_at = now
         if now - self._missing_since < _MISSING_FOR:
             return None
-        hint = "Create it again; without durable_name it is deleted after `inactive_threshold` without use"
-        return deleted(self._stream, self._consumer, cause, hint)
-
-
-def deleted(stream: str, consumer: str, cause: Error, hint: str) -> ConsumerDeleted:
-    """The error about a consumer that does not exist any more, as the server said in `cause`."""
-    error = ConsumerDeleted(
-        f"consumer {consumer} of stream {stream} was deleted: no more messages arrive",
-        status=409,
-        description="Consumer Deleted",
-        hint=hint,
-    )
-    error.__cause__ = cause
-    return error
+        error = ConsumerDeleted(
+            f"consumer {self._consumer} of stream {self._stream} was deleted: no more messages arrive",
+            status=409,
+            description="Consumer Deleted",
+            hint=self._hint,
+        )
+        error.__cause__ = cause
+        return error

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from jetspark.jetstream.callbacks import Callbacks
+from jetspark.core.callbacks import Callbacks
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 
@@ -43,7 +43,7 @@ OnPin = Callable[[PinEvent], object]
 class Pin:
     """The pin that one `Consumer` object has in one group; everything that pulls through it shares it."""
 
-    def __init__(self, stream: str, consumer: str, group: str, listeners: Callbacks[PinEvent]) -> None:
+    def __init__(self, stream: str, consumer: str, group: str, listeners: Callbacks[[PinEvent]]) -> None:
         self._stream = stream
         self._consumer = consumer
         self._group = group

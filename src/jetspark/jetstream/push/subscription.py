@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from jetspark.errors import ConsumerNotFound, Error, MissedHeartbeat, StreamNotFound
+from jetspark.errors import ConsumerDeleted, Error, MissedHeartbeat
 from jetspark.jetstream.api import API
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.manage.ownership import Ownership
-from jetspark.jetstream.manage.presence import deleted
+from jetspark.jetstream.manage.presence import Presence
 from jetspark.jetstream.message.delivered import give_back
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
@@ -31,8 +31,7 @@ __all__ = ["PushSubscription"]
 _MISSED: Final = 3
 #: Seconds without a message after which a consumer without heartbeats is looked for.
 _LOOK_AFTER: Final = 60.0
-#: Seconds before a second look for a missing consumer: a starting server restores its consumers one by one.
-_LOOK_AGAIN: Final = 1.0
+_DELETED_HINT: Final = "Subscribe again; an ephemeral consumer is deleted after inactive_threshold (5 s)"
 
 
 class PushSubscription(PushReader):
@@ -82,23 +81,13 @@ class PushSubscription(PushReader):
             self._looking = asyncio.create_task(self._look_for_consumer())
 
     async def _look_for_consumer(self) -> None:
-        for last in (False, True):
-            try:
-                await self.consumer_info()
-            except (ConsumerNotFound, StreamNotFound) as error:
-                if last:
-                    self._on_gone(error)
-                else:
-                    await asyncio.sleep(_LOOK_AGAIN)
-            except Error:
-                return  # Unknown: the next missed heartbeat asks again.
-            else:
-                return
+        presence = Presence(self._api, self._stream, self._name, hint=_DELETED_HINT)
+        error = await presence.deletion()
+        if error is not None:
+            self._on_deleted(error)
 
-    def _on_gone(self, cause: Error) -> None:
+    def _on_deleted(self, error: ConsumerDeleted) -> None:
         """Report it. A durable may be created again; with an ephemeral one the subscription ends."""
-        hint = "Subscribe again; the server deletes an ephemeral consumer after inactive_threshold (5 s)"
-        error = deleted(self._stream, self._name, cause, hint)
         if self._ownership is not None and self._ownership.ends_with_us:
             self._ownership.forget()
             self._finish(error)

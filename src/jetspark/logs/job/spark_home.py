@@ -83,7 +83,7 @@ def check_java() -> None:
             "Spark needs Java, which is not installed"
             if home is None
             else f"JAVA_HOME is {home}, without bin/java",
-            hint="Install Java 17 or later (Debian, Ubuntu: `apt install openjdk-21-jre-headless`), "
+            hint="Install Java 17 to 23 (Debian, Ubuntu: `apt install openjdk-21-jre-headless`), "
             "or set JAVA_HOME to its directory",
         )
 

@@ -8,7 +8,7 @@ import gc
 import pytest
 
 from jetspark import UsageError
-from jetspark.jetstream.callbacks import Callbacks
+from jetspark.core.callbacks import Callbacks
 
 
 async def test_an_error_of_a_function_is_logged_and_the_others_are_called(
@@ -28,11 +28,11 @@ async def test_an_error_of_a_function_is_logged_and_the_others_are_called(
     async def succeed(argument: int) -> None:
         called.append(argument)
 
-    callbacks: Callbacks[int] = Callbacks("on_something")
+    callbacks: Callbacks[[int]] = Callbacks("on_something")
     for function in (fail, fail_later, called.append, succeed):
         callbacks.add(function)
     callbacks.call(7)
-    while callbacks._tasks:
+    while callbacks.running:
         await asyncio.sleep(0)
     gc.collect()
     assert called == [7, 7]
@@ -43,7 +43,7 @@ async def test_an_error_of_a_function_is_logged_and_the_others_are_called(
 
 
 async def test_functions_come_and_go() -> None:
-    callbacks: Callbacks[int] = Callbacks("on_something")
+    callbacks: Callbacks[[int]] = Callbacks("on_something")
     removed: list[int] = []
     remove = callbacks.add(removed.append)
     callbacks.call(1)
@@ -51,5 +51,5 @@ async def test_functions_come_and_go() -> None:
     remove()
     callbacks.call(2)
     assert removed == [1]
-    with pytest.raises(UsageError, match="on_something needs a function, not int"):
+    with pytest.raises(UsageError, match="on_something must be a function, not int"):
         callbacks.add(3)  # type: ignore[arg-type]

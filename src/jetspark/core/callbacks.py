@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec
 
 from jetspark.errors import UsageError
 
@@ -14,21 +14,27 @@ __all__ = ["Callbacks"]
 
 logger = logging.getLogger("jetspark")
 
-T = TypeVar("T")
+P = ParamSpec("P")
 
 
-class Callbacks(Generic[T]):
+class Callbacks(Generic[P]):
     """The functions for one kind of event. Coroutines run as tasks; an error of a function is only logged."""
 
     def __init__(self, name: str) -> None:
+        """`name` stands for a function in errors and in the log."""
         self._name = name
-        self._functions: list[Callable[[T], object]] = []
+        self._functions: list[Callable[P, object]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, function: Callable[[T], object]) -> Callable[[], None]:
+    @property
+    def running(self) -> set[asyncio.Task[None]]:
+        """The functions that are coroutines and have not returned."""
+        return self._tasks
+
+    def add(self, function: Callable[P, object]) -> Callable[[], None]:
         """Call `function` each time. Returns a function that removes it."""
         if not callable(function):
-            raise UsageError(f"{self._name} needs a function, not {type(function).__name__}")
+            raise UsageError(f"{self._name} must be a function, not {type(function).__name__}")
         self._functions.append(function)
 
         def remove() -> None:
@@ -37,11 +43,11 @@ class Callbacks(Generic[T]):
 
         return remove
 
-    def call(self, argument: T) -> None:
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call all functions, in the order they were added."""
         for function in tuple(self._functions):
             try:
-                outcome = function(argument)
+                outcome = function(*args, **kwargs)
             except Exception:
                 logger.exception("%s failed", self._name)
                 continue
