@@ -84,12 +84,12 @@ def test_a_job_says_that_java_is_missing_and_how_to_get_it(tmp_path: Path) -> No
     if home is None:
         ended = run({"PATH": str(tmp_path)}, *arguments)
         assert ended.stderr.startswith(
-            "jetspark: Spark needs Java, which is not installed. Install Java 17 or later"
+            "jetspark: Spark needs Java, which is not installed. Install Java 17 to 23"
         )
     ended = run({"JAVA_HOME": str(tmp_path)}, *arguments)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith(
-        f"jetspark: JAVA_HOME is {tmp_path}, without bin/java. Install Java 17 or later"
+        f"jetspark: JAVA_HOME is {tmp_path}, without bin/java. Install Java 17 to 23"
     )
 
 
