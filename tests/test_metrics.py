@@ -80,13 +80,15 @@ async def test_a_connection_its_publishers_and_its_consumers_are_counted(
         await jetspark.ack_all(batch[3:])
         (again,) = await consumer.fetch(1)
         await again.ack()
+        labels = ("shop", "S", "c")
         async with consumer.messages(max_messages=100) as messages:
             first = await messages.next()
             assert first is not None
-            await nc.flush()
+            async with asyncio.timeout(60):  # The other five come one by one.
+                while (await now())["jetspark_consumer_deliveries_total"][labels] < 4 + 1 + 6:
+                    await asyncio.sleep(0.01)
             reading = await now()
         counted = await now()
-        labels = ("shop", "S", "c")
         assert reading["jetspark_consumer_deliveries_total"][labels] == 4 + 1 + 6
         assert reading["jetspark_consumer_buffered_messages"][labels] == 5
         assert counted["jetspark_consumer_buffered_messages"][labels] == 0

@@ -95,8 +95,9 @@ async def test_a_stream_that_was_created_again_begins_again(js: JetStream) -> No
 
 async def test_more_streams_than_a_page_holds_are_all_found(js: JetStream) -> None:
     storage = jetspark.StorageType.MEMORY
+    patient = js.connection.jetstream(timeout=60)  # The last one waits for all others.
     await asyncio.gather(
-        *(js.create_stream(StreamConfig(name=f"S{number}", storage=storage)) for number in range(300))
+        *(patient.create_stream(StreamConfig(name=f"S{number}", storage=storage)) for number in range(300))
     )
     async with Collector(js) as collector:
         await until(collector, lambda: len(collector.streams) == 300)
@@ -224,9 +225,8 @@ async def test_the_permissions_in_the_docs_are_enough_to_look() -> None:
 
 async def test_an_outage_is_told_and_ends(server: Server) -> None:
     async with jetspark.connect(server.url, reconnect_wait=0.05) as nc:
-        js = nc.jetstream(timeout=1)
-        await js.create_stream(StreamConfig(name="A", subjects=["a"]))
-        async with Collector(js) as collector:
+        await nc.jetstream().create_stream(StreamConfig(name="A", subjects=["a"]))
+        async with Collector(nc.jetstream(timeout=1)) as collector:
             await until(collector, lambda: "A" in collector.streams)
             server.kill()
             async with asyncio.timeout(60):

@@ -17,6 +17,7 @@ from jetspark import ConsumerConfig, StreamConfig, blocking
 from jetspark.server import Server
 from tests.docs.console import ROOT
 from tests.docs.python import LONG, Names, PythonPage, blocks
+from tests.support.waiting import wait_until
 
 URL = '"nats://127.0.0.1:4222"'
 
@@ -227,7 +228,8 @@ def test_blocking(server: Server) -> None:
         assert URL in text
         exec(compile(text.replace(URL, repr(server.url)), "docs/blocking.md", "exec"), {})
         js.publish("orders.new", b"")
-        assert consumer.info().num_pending == 1
+        # The server counts it as pending a moment after it is stored.
+        wait_until(lambda: consumer.info().num_pending == 1, "one message, the only one left")
 
 
 def python(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -86,7 +86,7 @@ async def test_it_is_found_while_a_publisher_awaits_and_the_publisher_goes_on(
 async def test_it_is_found_while_the_server_only_sends(proxy: TCPProxy, server: Server, watch: Watch) -> None:
     """Traffic is no proof of life for the way out: only the answer to a ping is."""
     proxy.client_to_server = None
-    async with connect(server.url) as other, connect(proxy.url, ping_interval=0.2, **watch.listeners) as nc:
+    async with connect(server.url) as other, connect(proxy.url, **FAST, **watch.listeners) as nc:
         subscription = await nc.subscribe("a")
         await nc.flush()
 
@@ -187,7 +187,7 @@ async def test_as_many_pings_as_allowed_stay_unanswered(proxy: TCPProxy, watch: 
 
 async def test_answers_to_pings_may_be_late_while_other_data_arrives(watch: Watch) -> None:
     """They wait behind it."""
-    interval = 0.2
+    interval = 0.5  # No data for so long counts as silence, and a busy machine may not run us for a while.
     async with (
         ScriptedServer() as server,
         connect(server.url, ping_interval=interval, **watch.listeners) as nc,

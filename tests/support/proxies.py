@@ -54,7 +54,8 @@ class _Proxy:
             port = self._connect_to or target[1]
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
             await self._opened(writer)
-            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+            # Both to their ends: a side that breaks closes the other one, whose task ends a moment later.
+            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer), return_exceptions=True)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

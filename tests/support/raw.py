@@ -49,11 +49,17 @@ class RawClient:
         self._socket.sendall(data)
 
     def line(self) -> bytes:
-        """Return the next protocol line. Raises ConnectionError at the end of the stream."""
-        line = self._file.readline()
-        if not line.endswith(b"\r\n"):
-            raise ConnectionError("the server closed the connection")
-        return line.rstrip()
+        """Return the next protocol line. Raises ConnectionError at the end of the stream.
+
+        The server asks by itself, two seconds after the connect: that is answered, and not returned.
+        """
+        while True:
+            line = self._file.readline()
+            if not line.endswith(b"\r\n"):
+                raise ConnectionError("the server closed the connection")
+            if line != b"PING\r\n":
+                return line.rstrip()
+            self.send(b"PONG\r\n")
 
     def ping(self) -> None:
         """Wait until the server has answered. Raises its -ERR."""
@@ -118,8 +124,6 @@ class RawClient:
             line = self.line()
             if line.startswith(verbs):
                 return line
-            if line == b"PING":
-                self.send(b"PONG\r\n")
             if line.startswith(b"-ERR"):
                 raise PermissionError(line.decode())
 

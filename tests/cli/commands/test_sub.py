@@ -63,7 +63,7 @@ def test_a_consumer_goes_on_where_it_was_and_takes_no_more_than_wanted(cli: Cli,
     wait_until(acknowledged, "three to be acknowledged")
     assert data(cli, "--stream", filled, "--consumer", "c", "--no-ack", "--count", 1) == ["a 4"]
     assert cli.json("consumer", "info", filled, "c")["num_ack_pending"] == 1
-    assert len(data(cli, "--stream", filled, "--consumer", "c", "--wait", "1500ms")) == 6
+    assert len(data(cli, "--stream", filled, "--consumer", "c", "--wait", "3s")) == 6
 
 
 def test_with_ack_a_work_queue_is_emptied(cli: Cli, name: str) -> None:

@@ -121,7 +121,8 @@ async def test_a_file_that_is_renamed_in_the_middle_of_an_event_gets_its_rest(
     js: JetStream, stream: Stream, logs: Path
 ) -> None:
     path, rotated = logs / "a.log", logs / "a.log.1"
-    async with shipping(js, stream, logs, multiline=PATIENT, close_after=0.2) as running:
+    # Long enough to write the rest before the renamed file is closed.
+    async with shipping(js, stream, logs, multiline=PATIENT, close_after=2.0) as running:
         append(path, "a\n b\n")
         await running.follows(1)
         with path.open("a") as writer:

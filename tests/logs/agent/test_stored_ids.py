@@ -56,7 +56,7 @@ async def test_an_agent_that_was_killed_long_ago_stores_every_line_once(
         js = nc.jetstream()
         config = StreamConfig(name="LOGS", subjects=["logs.>"], duplicate_window=0.1)
         stream = await js.create_stream(config)
-        running = process(*command, "--window", 64)  # slow, so that it is killed on the way
+        running = process(*command, "--window", 1)  # slow, so that it is killed on the way
         await stored(stream, 100)
         running.signal(signal.SIGKILL)
         running.end()

@@ -79,6 +79,17 @@ async def acknowledged(consumer: Consumer, stream: Stream) -> None:
     await until(done, "everything acknowledged")
 
 
+async def counted(consumer: Consumer, stream: Stream) -> None:
+    """Wait until the server counts everything as pending: a pull that does not wait gets no more than that."""
+    last = (await stream.info()).state.last_seq
+
+    async def done() -> bool:
+        info = await consumer.info()
+        return info.delivered.stream_seq + info.num_pending >= last
+
+    await until(done, "everything delivered or pending")
+
+
 @pytest.mark.parametrize("policy", [AckPolicy.EXPLICIT, AckPolicy.ALL])
 async def test_each_host_has_its_file_and_everything_is_acknowledged(
     js: JetStream, stream: Stream, tmp_path: Path, policy: AckPolicy
@@ -145,6 +156,7 @@ async def test_a_message_that_arrives_at_the_end_is_written(
         await asyncio.sleep(number % 3 / 1000)
         await running.stop()
         await publishing
+    await counted(consumer, stream)
     await Running(js, consumer, LogFiles(tmp_path), once=True).end()
     assert lines(tmp_path / "h.log") == expected("h", 1, 8)
     await acknowledged(consumer, stream)
@@ -155,6 +167,7 @@ async def test_ack_all_waits_for_what_a_crashed_reader_had(
 ) -> None:
     consumer = await make(stream, policy=AckPolicy.ALL, ack_wait=6.0)
     await publish(js, stream, "h", 1, 10)
+    await counted(consumer, stream)  # the first batch has the other seven
     crashed = await stream.get_consumer(consumer.name)
     assert len(await crashed.fetch(3)) == 3
     running = Running(js, consumer, LogFiles(tmp_path), ack_every=1, ack_interval=0.1)
@@ -175,6 +188,7 @@ async def test_ack_all_terminates_nothing_while_an_earlier_message_is_missing(
     assert len(await (await stream.get_consumer(consumer.name)).fetch(3)) == 3
     await js.publish(f"{stream.name.lower()}.nohost", b"no host")
     await publish(js, stream, "h", 4, 5)
+    await counted(consumer, stream)
     running = Running(js, consumer, LogFiles(tmp_path), ack_interval=0.1)
     await running.says("message 4 was terminated: no host in the subject")
     assert (await consumer.info()).num_ack_pending == 6
@@ -189,6 +203,7 @@ async def test_ack_all_once_leaves_what_it_must_not_acknowledge(
 ) -> None:
     consumer = await make(stream, policy=AckPolicy.ALL)
     await publish(js, stream, "h", 1, 10)
+    await counted(consumer, stream)
     assert len(await (await stream.get_consumer(consumer.name)).fetch(3)) == 3
     running = Running(js, consumer, LogFiles(tmp_path), once=True)
     await running.end()
@@ -313,6 +328,7 @@ async def test_a_slow_disk_keeps_its_messages(js: JetStream, stream: Stream, tmp
     consumer = await make(stream, ack_wait=3.0)
     info_before = await consumer.info()
     await publish(js, stream, "h", 1, 10)
+    await counted(consumer, stream)
 
     class Slow(LogFiles):
         """A disk that takes twice as long as a message may."""
