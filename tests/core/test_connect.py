@@ -106,7 +106,8 @@ async def test_connect_timeout_counts_for_a_server_that_says_nothing(proxy: TCPP
 async def test_connect_timeout_counts_for_a_server_that_does_not_accept() -> None:
     async with ScriptedServer(answers_pings=False) as server:
         with pytest.raises(Timeout, match=rf"127.0.0.1:{server.port} did not answer"):
-            await connect(server.url, connect_timeout=1)  # A busy machine needs some of it to reach the server.
+            # A busy machine needs some of the time to reach the server.
+            await connect(server.url, connect_timeout=1)
         await (await server.peer()).closed.wait()
 
 

@@ -10,11 +10,11 @@ from jetspark.blocking.iterate import Consuming, Handler, Messages, open_message
 from jetspark.blocking.message import JetStreamMsg
 from jetspark.blocking.mirror import calls, iterates, mirrors
 from jetspark.blocking.threads.worker import plain
+from jetspark.core.numbers import check_count
 from jetspark.jetstream import consumer as aio
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.info import ConsumerInfo
 from jetspark.jetstream.pull.buffer import OnError
-from jetspark.jetstream.pull.iterate import check_concurrency
 from jetspark.jetstream.pull.options import PullKeywords
 from jetspark.jetstream.pull.pin import OnPin
 
@@ -94,7 +94,7 @@ class Consumer(Fetching[aio.Consumer]):
         on_error: OnError | None = None,
         **options: Unpack[PullKeywords],
     ) -> Consuming:
-        check_concurrency(concurrency)
+        check_count("concurrency", concurrency)
         messages = open_messages(self._bridge, self._inner, on_error, options)
         kind = self._bridge.connection.class_of(Consuming)
         return kind(self._bridge, messages, plain("handler", handler), concurrency)

@@ -55,7 +55,6 @@ class Subscription(Twin[aio.Subscription]):
         except UsageError:
             subscribing.close()
             raise
-        worked: asyncio.Future[None] | None = None
 
         async def begin() -> tuple[S, asyncio.Future[None], asyncio.Task[None]]:
             subscription = cls(bridge, await subscribing, callback)

@@ -16,6 +16,7 @@ In reading order:
 - `proxy`: asks a proxy for the way to a server.
 - `headers`: the header blocks of published messages. `json`: decodes the JSON that others send.
 - `callbacks`: users' functions that are called with events. `signal`: how tasks wait for a change.
+- `numbers`: checks of counts and durations.
 
 Imports point from `connection` down this list. `core` imports `wire` and `errors`, and knows no JetStream.
 """

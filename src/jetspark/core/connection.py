@@ -18,7 +18,8 @@ from jetspark.core.events import Event, Listener
 from jetspark.core.headers import COMMON, header_block
 from jetspark.core.link import Link, State
 from jetspark.core.message import Msg, as_bytes, too_large
-from jetspark.core.options import ConnectOptions, check_count
+from jetspark.core.numbers import check_count
+from jetspark.core.options import ConnectOptions
 from jetspark.core.outbox import TURN
 from jetspark.core.request import Accepts, Requests
 from jetspark.core.request_many import request_many

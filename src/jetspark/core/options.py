@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 from jetspark.core.events import Event, Listener
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.core.proxy import parse_proxy
 from jetspark.errors import UsageError
 from jetspark.wire.subjects import check_name, check_subject, check_text
@@ -27,7 +28,6 @@ __all__ = [
     "Path",
     "Secret",
     "WebSocketHeaders",
-    "check_count",
     "check_path",
     "check_websocket_headers",
 ]
@@ -53,7 +53,7 @@ WAYS_TO_AUTHENTICATE: Final = (
     "credentials",
     "user_jwt",
 )
-#: The accepted types of options that are not at their default. `_check_number` checks the numbers.
+#: The accepted types of options that are not at their default. `core/numbers.py` checks the numbers.
 _KINDS: Final[tuple[tuple[str, Callable[[object], bool], tuple[str, ...]], ...]] = (
     (
         "text",
@@ -163,10 +163,10 @@ class ConnectOptions:
             "ping_interval",
             "drain_timeout",
         ):
-            _check_number(option, getattr(self, option), above=0)
-        _check_number("max_outstanding_pings", self.max_outstanding_pings, above=0, whole=True)
-        _check_number("pending_size", self.pending_size, above=-1, whole=True)
-        _check_number("max_reconnect_attempts", self.max_reconnect_attempts, above=-2, whole=True)
+            check_seconds(option, getattr(self, option))
+        check_count("max_outstanding_pings", self.max_outstanding_pings)
+        check_count("pending_size", self.pending_size, least=0)
+        check_count("max_reconnect_attempts", self.max_reconnect_attempts, least=-1)
         check_subject(self.inbox_prefix, "inbox_prefix")
         _check_line("inbox_prefix", self.inbox_prefix)
         _check_line("name", self.name)
@@ -238,14 +238,6 @@ def check_websocket_headers(headers: Mapping[str, str]) -> list[tuple[str, str]]
     return list(headers.items())
 
 
-def _check_number(option: str, value: float, *, above: int, whole: bool = False) -> None:
-    kinds: tuple[type, ...] = (int,) if whole else (int, float)
-    # `not value > above` also refuses NaN.
-    if isinstance(value, bool) or not isinstance(value, kinds) or not value > above:
-        kind = "a whole number" if whole else "seconds"
-        raise UsageError(f"{option} must be {kind} greater than {above}, not {value!r}")
-
-
 def _check_line(option: str, text: str) -> None:
     if any(ord(character) < 32 for character in check_text(text, option)):
         raise UsageError(f"{option} contains control characters")
@@ -272,9 +264,3 @@ def _is_host(name: str) -> bool:
         return bool(name.encode("idna")) and not any(ord(character) <= 32 for character in name)
     except UnicodeError:
         return False
-
-
-def check_count(option: str, value: object, *, least: int = 1) -> None:
-    """Raise `UsageError` unless `value` is a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UsageError(f"{option} must be a whole number of at least {least}, not {value!r}")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 from jetspark.core.message import Msg
-from jetspark.core.options import check_count
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.core.request import no_responders
 from jetspark.errors import Timeout, UsageError
 from jetspark.wire.headers import HeadersLike
@@ -32,8 +32,8 @@ async def request_many(
     """The answers to a request, until one of the ends that `Connection.request_many` lists."""
     if max_msgs is not None:
         check_count("max_msgs", max_msgs)
-    if stall is not None and (not isinstance(stall, int | float) or isinstance(stall, bool) or not stall > 0):
-        raise UsageError(f"stall must be seconds greater than 0, not {stall!r}")
+    if stall is not None:
+        check_seconds("stall", stall)
     if sentinel is not None and not callable(sentinel):
         raise UsageError(f"sentinel must be a function, not {type(sentinel).__name__}")
     loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jetspark.core.headers import header_block
+from jetspark.core.numbers import check_seconds
 from jetspark.core.server_info import Feature
 from jetspark.errors import (
     ConnectionLost,
@@ -103,8 +104,7 @@ class API:
     ) -> None:
         if domain is not None and api_prefix is not None:
             raise UsageError("domain and api_prefix exclude each other: a domain is a prefix")
-        if timeout <= 0:
-            raise UsageError(f"timeout must be more than 0 seconds, not {timeout!r}")
+        check_seconds("timeout", timeout)
         if domain is not None:
             self.prefix = f"$JS.{check_name(domain, 'domain')}.API"
         else:

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from jetspark.core.message import Msg
+from jetspark.core.numbers import check_seconds
 from jetspark.core.options import check_path
 from jetspark.errors import Error, JetStreamError, Timeout, UsageError
 from jetspark.jetstream import api as endpoints
@@ -26,7 +27,6 @@ from jetspark.jetstream.model.base import decode_object
 from jetspark.jetstream.model.info import StreamInfo, StreamState, api_error
 from jetspark.jetstream.model.requests import RestoreRequest, SnapshotRequest
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.publish.headers import check_seconds
 from jetspark.wire.headers import has_status
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
 from jetspark.core.callbacks import Callbacks
+from jetspark.core.numbers import check_count
 from jetspark.errors import ConsumerIsPush, NoResponders, UsageError
 from jetspark.jetstream.dead_letters import DeadLetter, dead_letters
 from jetspark.jetstream.manage import consumers
@@ -19,7 +20,7 @@ from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.bounds import Bounds
 from jetspark.jetstream.pull.buffer import OnError, PullBuffer
 from jetspark.jetstream.pull.fetch import Fetch
-from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages, check_concurrency
+from jetspark.jetstream.pull.iterate import Consuming, Handler, Messages
 from jetspark.jetstream.pull.options import PullKeywords, PullOptions
 from jetspark.jetstream.pull.pin import OnPin, Pin, PinEvent
 from jetspark.jetstream.pull.receiver import Leftover
@@ -247,7 +248,7 @@ class Consumer:
         continues. The other options are those of `messages`. With asyncio, the handler may be a coroutine
         function.
         """
-        check_concurrency(concurrency)
+        check_count("concurrency", concurrency)
         buffer = self._pull_buffer(options, on_error)
         await buffer.start()
         return self._api.connection.class_of(Consuming)(buffer, handler, concurrency)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
 
-from jetspark.core.options import check_count
+from jetspark.core.numbers import check_count
 from jetspark.errors import UsageError
 from jetspark.jetstream import counters
 from jetspark.jetstream.api import API

@@ -80,7 +80,7 @@ async def acknowledged(consumer: Consumer, stream: Stream) -> None:
 
 
 async def counted(consumer: Consumer, stream: Stream) -> None:
-    """Wait until the server counts everything as pending: a pull that does not wait gets no more than that."""
+    """Wait until the server counts everything as pending: a pull that does not wait gets only that."""
     last = (await stream.info()).state.last_seq
 
     async def done() -> bool:

@@ -42,7 +42,7 @@ class Chart:
         """Show the points as they are now."""
         lines = self._lines()
         # The values of dicts here are data, the keys never: a key with a colon in front would be run as code.
-        series = [_series(name, points, index, self._area) for index, (name, points) in enumerate(lines)]
+        series = [_series(name, points, self._area) for name, points in lines]
         if series == self._sent:
             return
         self._sent = series
@@ -57,7 +57,7 @@ class Chart:
         self._chart.update()
 
 
-def _series(name: str, points: Points, index: int, area: bool) -> dict[str, Any]:
+def _series(name: str, points: Points, area: bool) -> dict[str, Any]:
     return {
         "name": line(name, 40),
         "type": "line",

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Final
 
-from jetspark.core.options import check_count
+from jetspark.core.numbers import check_count
 from jetspark.core.server_info import Feature
 from jetspark.errors import (
     KeyNotFound,

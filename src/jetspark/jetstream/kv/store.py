@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final, Literal
 
-from jetspark.core.options import check_count
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.errors import (
     KeyExists,
     MessageNotFound,
@@ -37,7 +37,7 @@ from jetspark.jetstream.model.consumer import DeliverPolicy
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.publish.headers import Expectations, check_seconds
+from jetspark.jetstream.publish.headers import Expectations
 from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.publish.publisher import Publisher
 from jetspark.jetstream.read import direct
@@ -156,7 +156,7 @@ class KeyValue(KeyValueReader):
 
         Younger tombstones stay, so that others can still see them. Returns how many revisions were removed.
         """
-        check_seconds("older_than", older_than, least=0.0)
+        check_seconds("older_than", older_than, zero=True)
         feed = self._feed(self._keys.subjects(">"), DeliverPolicy.LAST_PER_SUBJECT, headers_only=True)
         purged = 0
         tombstones = [

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from jetspark.core.numbers import check_seconds
 from jetspark.core.server_info import Feature
 from jetspark.errors import ConsumerNameInUse, UsageError
 from jetspark.jetstream import api as endpoints
@@ -132,8 +133,7 @@ async def delete(
 async def pause(api: API, stream: str, name: str, until: datetime | float | None) -> requests.PauseResponse:
     """Pause a consumer until a time or for so many seconds; `None` resumes it."""
     if isinstance(until, int | float):
-        if until <= 0:
-            raise UsageError(f"until must be more than 0 seconds, not {until!r}")
+        check_seconds("until", until)
         try:
             until = datetime.now(UTC) + timedelta(seconds=until)
         except (OverflowError, ValueError):

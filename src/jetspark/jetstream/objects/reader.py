@@ -26,7 +26,7 @@ _SMALL: Final = 16 * 1024
 
 
 class ObjectReader:
-    """The data of an object: `async with store.open("name") as reader: async for chunk in reader: ...`.
+    """The data of an object: `async with await store.open("name") as reader: async for chunk in reader: ...`.
 
     `read()` returns all of it. Raises `DigestMismatch` at the end if the data does not match its stored size
     or digest.

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from jetspark.core.numbers import check_seconds
 from jetspark.errors import (
     Error,
     MessageNotFound,
@@ -46,7 +47,6 @@ from jetspark.jetstream.objects.source import ObjectData, Source
 from jetspark.jetstream.objects.status import ObjectStoreStatus
 from jetspark.jetstream.objects.upload import discard, new_nuid, to_the_end, upload
 from jetspark.jetstream.on_error import OnError
-from jetspark.jetstream.publish.headers import check_seconds
 from jetspark.jetstream.publish.one import publish
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.retry import Backoff, retry
@@ -180,7 +180,7 @@ class ObjectStore(Bucket):
         chunks of a put in progress look the same, so chunks stay while the last one is younger than so many
         seconds.
         """
-        check_seconds("older_than", older_than, least=0.0)
+        check_seconds("older_than", older_than, zero=True)
         try:
             return await purge_orphans(self._api, self.bucket, older_than)
         except StreamNotFound as error:

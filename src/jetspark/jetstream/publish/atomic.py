@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, Unpack
 
 from jetspark.core.headers import add_lines, header_block, header_lines
 from jetspark.core.message import as_bytes, too_large
+from jetspark.core.numbers import check_seconds
 from jetspark.core.server_info import Feature
 from jetspark.errors import BatchPublishError, ConnectionLost, Error, Timeout, UsageError
 from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
 from jetspark.jetstream.publish.attempts import is_temporary_refusal, repeat_for
-from jetspark.jetstream.publish.headers import Expectations, check_seconds, compose_headers
+from jetspark.jetstream.publish.headers import Expectations, compose_headers
 from jetspark.wire.headers import HeadersLike
 from jetspark.wire.subjects import check_subject
 
@@ -64,7 +65,7 @@ class AtomicBatch:
         self._timeout = api.timeout if timeout is None else timeout
         self._retry_for = retry_for
         check_seconds("timeout", self._timeout)
-        check_seconds("retry_for", retry_for, least=0.0)
+        check_seconds("retry_for", retry_for, zero=True)
         self._messages: list[_Message] = []
         #: Whether `commit` was called, and whether its last attempt reached the last message.
         self._tried = False

@@ -20,7 +20,6 @@ __all__ = [
     "MSG_ID",
     "Expectations",
     "check_msg_id",
-    "check_seconds",
     "compose_headers",
     "headers_to_copy",
     "is_control_header",
@@ -194,13 +193,6 @@ def stored_before_headers(msg_id: str) -> dict[str, list[str]]:
     answer is "duplicate" or a refusal.
     """
     return {MSG_ID: [msg_id], _LAST_MSG_ID: [f"never-{secrets.token_urlsafe(16)}"]}
-
-
-def check_seconds(option: str, value: object, *, least: float | None = None) -> None:
-    """Raise `UsageError` unless `value` is a duration: more than 0 seconds, or at least `least`."""
-    if type(value) not in (int, float) or not (value > 0 if least is None else value >= least):  # type: ignore[operator]
-        accepted = "more than 0" if least is None else f"{least:g} or more"
-        raise UsageError(f"{option} must be {accepted} seconds, not {value!r}")
 
 
 def check_msg_id(option: str, value: object) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Unpack
 
 from jetspark.core.headers import header_block
+from jetspark.core.numbers import check_seconds
 from jetspark.errors import ConnectionLost, Error, Timeout, WrongLastMsgId, WrongLastSequence
 from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
 from jetspark.jetstream.publish.attempts import is_temporary_refusal, no_acknowledgement, repeat_for
 from jetspark.jetstream.publish.headers import (
     MSG_ID,
     Expectations,
-    check_seconds,
     compose_headers,
     stored_before_headers,
 )
@@ -55,7 +55,7 @@ async def publish(
     block = header_block(fields)
     seconds = api.timeout if timeout is None else timeout
     check_seconds("timeout", seconds)
-    check_seconds("retry_for", retry_for, least=0.0)
+    check_seconds("retry_for", retry_for, zero=True)
     attempt_timeout = min(seconds, _LONGEST_ATTEMPT) if has_id and retry_for else seconds
     unknown = False
     stray = b""

@@ -20,10 +20,10 @@ from weakref import getweakrefcount
 from jetspark import errors
 from jetspark.core.headers import block_pieces, header_block
 from jetspark.core.message import as_bytes, too_large
-from jetspark.core.options import check_count
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.ack_window import AckWindow, Message
-from jetspark.jetstream.publish.headers import MSG_ID, Expectations, check_seconds, compose_headers
+from jetspark.jetstream.publish.headers import MSG_ID, Expectations, compose_headers
 from jetspark.jetstream.publish.in_flight import InFlight
 from jetspark.wire import hpub, hpub_numbered
 from jetspark.wire.headers import HeadersLike
@@ -238,7 +238,7 @@ class Publisher:
         acknowledged or has failed.
         """
         if timeout is not None:
-            check_seconds("timeout", timeout, least=0.0)
+            check_seconds("timeout", timeout, zero=True)
         last = self._in_flight.published
 
         def settled() -> bool:

@@ -14,16 +14,10 @@ from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.pull.buffer import PullBuffer
 from jetspark.wire import MsgFrame
 
-__all__ = ["Consuming", "Handler", "Messages", "check_concurrency"]
+__all__ = ["Consuming", "Handler", "Messages"]
 
 #: A plain or coroutine function that handles one message.
 Handler: TypeAlias = Callable[[JetStreamMsg], Awaitable[None] | None]
-
-
-def check_concurrency(concurrency: int) -> None:
-    """Raise `UsageError` for an invalid `concurrency`, before anything is pulled."""
-    if concurrency < 1:
-        raise UsageError(f"concurrency must be at least 1, not {concurrency}")
 
 
 class Messages(LazyReader):

@@ -7,6 +7,7 @@ from typing import Final, TypedDict
 
 import msgspec
 
+from jetspark.core.numbers import check_count
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.bounds import Bounds
@@ -70,8 +71,8 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         for unit in ("messages", "bytes"):
             limit = self.wanted if unit == self.unit else None
             threshold = getattr(self, f"threshold_{unit}")
-            if limit is not None and limit < 1:
-                raise UsageError(f"max_{unit} must be at least 1, not {limit}")
+            if limit is not None:
+                check_count(f"max_{unit}", limit)
             if threshold is not None and limit is None:
                 raise UsageError(f"threshold_{unit} needs max_{unit}")
             if threshold is not None and limit is not None and not 0 <= threshold <= limit:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from itertools import repeat
 from typing import NamedTuple, Self
 
 from jetspark.core.connection import Connection
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.errors import ConnectionClosed, UsageError
 from jetspark.jetstream.api import API, CONSUMER_NEXT
 from jetspark.jetstream.manage.presence import Presence
@@ -99,8 +99,7 @@ def fetch_request(
         raise UsageError("give max_messages or max_bytes, or both")
     _check_limits(max_messages, max_bytes)
     option, expires = ("expires", expires) if timeout is None else ("timeout", timeout)
-    if not 0 < expires < math.inf:
-        raise UsageError(f"{option} must be more than 0 seconds, not {expires!r}")
+    check_seconds(option, expires, endless=False)
     return PullRequest(
         batch=BATCH_FOR_BYTES if max_messages is None else max_messages,
         max_bytes=max_bytes,
@@ -137,8 +136,8 @@ def no_wait_request(
 
 def _check_limits(max_messages: int | None, max_bytes: int | None) -> None:
     for option, value in (("max_messages", max_messages), ("max_bytes", max_bytes)):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} must be at least 1, not {value}")
+        if value is not None:
+            check_count(option, value)
 
 
 def shortened(request: PullRequest, expires: float) -> dict[str, object]:

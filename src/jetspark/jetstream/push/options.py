@@ -6,7 +6,7 @@ import dataclasses
 from typing import TypedDict
 
 from jetspark.core.connection import PENDING_BYTES_LIMIT, PENDING_MSGS_LIMIT
-from jetspark.core.options import check_count
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.errors import UsageError
 from jetspark.jetstream.model.consumer import DeliverPolicy
 from jetspark.jetstream.on_error import OnError
@@ -55,8 +55,8 @@ class PushOptions:
     def __post_init__(self) -> None:
         for name in ("pending_msgs_limit", "pending_bytes_limit"):
             check_count(name, getattr(self, name))
-        if self.alarm_after is not None and not self.alarm_after > 0:
-            raise UsageError(f"alarm_after must be more than 0 seconds, not {self.alarm_after!r}")
+        if self.alarm_after is not None:
+            check_seconds("alarm_after", self.alarm_after)
         if self.on_error is not None and not callable(self.on_error):
             raise UsageError(f"on_error must be a function, not {type(self.on_error).__name__}")
 

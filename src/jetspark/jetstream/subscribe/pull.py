@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import math
 from typing import Self
 
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.core.signal import Signal
-from jetspark.errors import Error, NoResponders, SubscriptionClosed, Timeout, UsageError
+from jetspark.errors import Error, NoResponders, SubscriptionClosed, Timeout
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import consumers
 from jetspark.jetstream.manage.ownership import Ownership
@@ -101,7 +101,8 @@ class PullSubscription:
         that a cancelled one had received. `expires` is an alias of `timeout`.
         """
         option, timeout = ("timeout", timeout) if expires is None else ("expires", expires)
-        _check(batch, option, timeout)
+        check_count("batch", batch)
+        check_seconds(option, timeout, endless=False)
         if not self.active:
             raise self._refusal()
         self._fetching += 1
@@ -213,10 +214,3 @@ class PullSubscription:
 
     def _refusal(self) -> SubscriptionClosed:
         return SubscriptionClosed(f"the subscription to {self._stream} > {self._name} is closed")
-
-
-def _check(batch: int, option: str, timeout: float) -> None:
-    if type(batch) is not int or batch < 1:
-        raise UsageError(f"batch must be a whole number of at least 1, not {batch!r}")
-    if not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise UsageError(f"{option} must be more than 0 seconds, not {timeout!r}")

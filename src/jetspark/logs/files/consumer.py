@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from jetspark.core.numbers import check_count, check_seconds
 from jetspark.errors import ConnectionError, Error, Timeout, UsageError
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
@@ -63,9 +64,10 @@ class ConsumeOptions(msgspec.Struct, kw_only=True, frozen=True):
     once: bool = False
 
     def __post_init__(self) -> None:
-        for option in ("batch", "nak_delay", "ack_every", "ack_interval"):
-            if getattr(self, option) <= 0:
-                raise UsageError(f"{option} must be more than 0, not {getattr(self, option)!r}")
+        for option in ("batch", "ack_every"):
+            check_count(option, getattr(self, option))
+        for option in ("nak_delay", "ack_interval"):
+            check_seconds(option, getattr(self, option))
 
 
 class LogStatus(msgspec.Struct, kw_only=True):
