@@ -24,6 +24,7 @@ from jetspark.jetstream.message.status import (
     OnConsume,
     OnDirectGet,
     OnFetch,
+    OnPush,
     classify,
     is_status,
 )
@@ -64,6 +65,25 @@ IDS = [row[0] for row in ROWS]
 def block(line: str, **headers: str) -> bytes:
     lines = [f"NATS/1.0 {line}", *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "on_push"),
+    [
+        ("100 Idle Heartbeat", OnPush.HEARTBEAT),
+        ("100 FlowControl Request", OnPush.HEARTBEAT),
+        ("404 No Messages", OnPush.IGNORE),
+        ("408 Request Timeout", OnPush.IGNORE),
+        ("409 Message Size Exceeds MaxBytes", OnPush.IGNORE),
+        ("409 Leadership Change", OnPush.REPORT),
+        ("409 Exceeded MaxWaiting", OnPush.REPORT),
+        ("499 Something Newer", OnPush.REPORT),
+        ("409 Consumer Deleted", OnPush.END),
+        ("400 Bad Request", OnPush.END),
+    ],
+)
+def test_a_push_subscription_ignores_what_is_about_pull_requests(line: str, on_push: OnPush) -> None:
+    assert classify(block(line)).on_push is on_push
 
 
 @pytest.mark.parametrize(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)

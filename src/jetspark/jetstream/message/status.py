@@ -26,7 +26,7 @@ from jetspark.errors import (
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers, has_status, parse_status
 
-__all__ = ["Exceeded", "OnConsume", "OnDirectGet", "OnFetch", "Status", "classify", "is_status"]
+__all__ = ["Exceeded", "OnConsume", "OnDirectGet", "OnFetch", "OnPush", "Status", "classify", "is_status"]
 
 
 class OnFetch(enum.Enum):
@@ -61,6 +61,27 @@ class OnConsume(enum.Enum):
     UNPIN = enum.auto()
     #: No more messages will arrive.
     END = enum.auto()
+
+
+class OnPush(enum.Enum):
+    """The effect of a status on a push subscription. It follows from the effect on a consume."""
+
+    #: A heartbeat or a flow control request.
+    HEARTBEAT = enum.auto()
+    #: It is about a pull request: ignored.
+    IGNORE = enum.auto()
+    #: The error is reported; messages may still arrive.
+    REPORT = enum.auto()
+    #: No more messages will arrive.
+    END = enum.auto()
+
+
+_ON_PUSH: Final = {
+    OnConsume.CONTINUE: OnPush.HEARTBEAT,
+    OnConsume.PULL: OnPush.IGNORE,
+    OnConsume.TOO_LARGE: OnPush.IGNORE,
+    OnConsume.END: OnPush.END,
+}
 
 
 class OnDirectGet(enum.Enum):
@@ -147,6 +168,10 @@ class Status(NamedTuple):
     on_direct_get: OnDirectGet = OnDirectGet.ERROR
     #: The limit of the consumer for which it refused the request, if that is the reason.
     exceeded: Exceeded | None = None
+
+    @property
+    def on_push(self) -> OnPush:
+        return _ON_PUSH.get(self.on_consume, OnPush.REPORT)
 
     def fetch_error(self, received: int) -> Error | None:
         """The error that ends a fetch with so many messages; None when this status is not an error for it."""

@@ -19,7 +19,7 @@ from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.foreign import Foreign
 from jetspark.jetstream.message.metadata import parse_metadata
-from jetspark.jetstream.message.status import OnConsume, Status, classify
+from jetspark.jetstream.message.status import OnPush, Status, classify
 from jetspark.jetstream.model.consumer import AckPolicy, ConsumerConfig
 from jetspark.jetstream.on_error import Reporter
 from jetspark.jetstream.pull.iterate import Handler
@@ -38,8 +38,6 @@ _FLOW_CONTROL: Final = b"$JS.FC."
 _YIELD_EVERY: Final = 256
 #: Errors of the server that wait for the reader; more are left out.
 _MOST_ERRORS: Final = 64
-#: Actions of the table in `message/status.py` that apply to pull requests only.
-_PULL_ONLY: Final = (OnConsume.CONTINUE, OnConsume.PULL, OnConsume.TOO_LARGE)
 
 
 class PushReader(Subscription):
@@ -248,11 +246,11 @@ class PushReader(Subscription):
         except RemoteProtocolError as error:
             self.notify(error)
             return
-        if status.on_consume is OnConsume.CONTINUE:
+        if status.on_push is OnPush.HEARTBEAT:
             self._on_heartbeat(status, frame.reply)
-        elif status.on_consume is OnConsume.END:
+        elif status.on_push is OnPush.END:
             self._finish(status.error)
-        elif status.on_consume not in _PULL_ONLY and len(self._errors) < _MOST_ERRORS:
+        elif status.on_push is OnPush.REPORT and len(self._errors) < _MOST_ERRORS:
             self._errors.append((self._received - self._dropped, status.error))
             self._arrived.wake()
 
