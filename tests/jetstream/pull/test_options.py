@@ -96,7 +96,7 @@ def test_the_default_heartbeat_is_never_more_than_half_of_expires_on_the_wire(ex
         ({"max_messages": 10, "max_bytes": 10}, "max_messages and max_bytes"),
         ({"max_messages": 0}, "max_messages"),
         ({"max_messages": -1}, "max_messages"),
-        ({"max_messages": 1.5}, "batch"),
+        ({"max_messages": 1.5}, "max_messages"),
         ({"max_bytes": 0}, "max_bytes"),
         ({"expires": 0.999}, "expires"),
         ({"expires": 0}, "expires"),
