@@ -13,7 +13,7 @@ ARCHIVE := $(VENV)/.classes-archived
 DOCS    := $(VENV)-docs/.installed
 COMPILED := src/jetspark/wire/compiled.pyx
 
-PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal
+PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal --durations 20
 # The tests and measurements of the console, and so all of them, need a browser.
 BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
 # Tests that use the CPU, in Spark. The others mostly wait, so more of them can run at a time.
@@ -36,7 +36,7 @@ export THOROUGH SCREENSHOTS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
+.PHONY: help install test test-faults test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(BROWSER) $(PYTEST) -n $(WORKERS) $(ARGS)
 endif
+
+test-faults: $(ARCHIVE) ## kill servers, leaders, agents and Spark at random moments (ARGS="tests/faults -k leader")
+	$(PYTEST) -m faults -n $$(($(WORKERS) * 2)) --log-level INFO $(or $(ARGS),tests)
 
 test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without the compiled part
 	JETSPARK_PURE=1 $(PYTEST) -n $$(($(WORKERS) * 4)) tests/wire tests/jetstream

@@ -28,8 +28,17 @@ accept_interrupts()
 quicken()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Share the tests well among the workers."""
+#: Fixtures that start whole clusters: the length of their elections is a matter of luck.
+_CLUSTERS = {"nats_cluster", "spark_cluster"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Leave clusters to `make test-faults`, and share the selected tests well among the workers."""
+    for item in items:
+        if not _CLUSTERS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.faults)
+    yield  # Here `-m` selects.
     items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 

@@ -17,6 +17,8 @@ from chaos.site import Place
 from jetspark import APIError, AtomicBatch, JetStream, JetStreamMsg, OrderedConsumer, PubAck
 from jetspark.jetstream.pull.iterate import Messages
 
+pytestmark = pytest.mark.faults
+
 #: The call that goes wrong.
 WRONG = 5
 #: Seconds that are enough for those that work, where one never ends.

@@ -9,6 +9,8 @@ from chaos.cell import run
 from chaos.plan import Plan
 from chaos.site import Place
 
+pytestmark = pytest.mark.faults
+
 SEED = 1
 
 

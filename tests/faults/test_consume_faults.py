@@ -115,6 +115,7 @@ def tasks() -> set[Any]:
 # --- servers that die
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["messages", "consume", "concurrently"])
 async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
@@ -136,6 +137,7 @@ async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledg
     assert all(isinstance(error, NoResponders) for error in failures), failures
 
 
+@pytest.mark.faults
 async def test_a_server_that_shuts_down_and_comes_back_is_waited_for(ledger: Ledger, tmp_path: Any) -> None:
     failures: list[Exception] = []
     async with (
@@ -185,6 +187,7 @@ async def test_it_can_be_started_while_there_is_no_server(js: JetStream, proxy: 
 # --- connections that break, freeze, or lose something
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["messages", "consume"])
 async def test_connections_that_are_cut_cost_no_message(
     server: Server, proxy: TCPProxy, ledger: Ledger, watch: Watch, how: str
@@ -244,6 +247,7 @@ async def test_a_lost_acknowledgement_brings_the_message_again(js: JetStream, pr
     assert sorted(deliveries) == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (5, 1)]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("fault", ["stalled network", "frozen server"])
 async def test_silence_is_reported_and_costs_no_message(
     server: Server, proxy: TCPProxy, ledger: Ledger, fault: str
@@ -272,6 +276,7 @@ async def test_silence_is_reported_and_costs_no_message(
     ledger.verify(unique=False, ordered=False)
 
 
+@pytest.mark.faults
 async def test_a_half_open_connection_costs_no_message(
     server: Server, proxy: TCPProxy, ledger: Ledger, watch: Watch
 ) -> None:
@@ -297,6 +302,7 @@ async def test_a_half_open_connection_costs_no_message(
 # --- consumers that are gone
 
 
+@pytest.mark.faults
 async def test_a_consumer_that_is_deleted_under_traffic_is_a_clear_end(
     server: Server, ledger: Ledger
 ) -> None:

@@ -66,6 +66,7 @@ async def fetch_for_ever(consumer: Consumer, ledger: Ledger, failures: list[Erro
         await batch.ack()
 
 
+@pytest.mark.faults
 async def test_killed_and_restarted_servers_cost_no_message(server: Server, ledger: Ledger) -> None:
     failures: list[Error] = []
     async with asyncio.timeout(200), Traffic(server.url, ledger) as traffic, connect(server.url) as nc:

@@ -120,6 +120,7 @@ async def test_a_flood_of_garbage_does_not_fill_the_memory(proxy: TCPProxy, watc
         await nc.flush()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("round_", range(10))
 async def test_flipped_bytes_never_do_more_than_break_the_connection(
     proxy: TCPProxy, watch: Watch, ledger: Ledger, round_: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+import pytest
+
 from jetspark import Connection, ConnectionLost, Event, State, connect
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
@@ -28,6 +30,7 @@ async def test_a_reset_connection_comes_back(proxy: TCPProxy, watch: Watch) -> N
             assert (await subscription.next(10)).data == b"%d" % round_
 
 
+@pytest.mark.faults
 async def test_resets_under_load_keep_order_and_make_no_duplicates(
     proxy: TCPProxy, watch: Watch, ledger: Ledger
 ) -> None:
@@ -93,6 +96,7 @@ async def test_a_connection_that_breaks_in_every_handshake_is_tried_until_it_sta
         assert left == 0
 
 
+@pytest.mark.faults
 async def test_a_connection_that_breaks_right_after_each_handshake_settles_in_the_end(
     proxy: TCPProxy, watch: Watch, ledger: Ledger
 ) -> None:

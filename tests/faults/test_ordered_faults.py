@@ -110,6 +110,7 @@ async def reading(
     await eventually(lambda: not listeners(nc), "all pulls to end")
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["fetch", "messages", "consume"])
 async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
@@ -128,6 +129,7 @@ async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger:
     ledger.verify()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["fetch", "messages", "consume"])
 async def test_consumers_that_are_deleted_cost_nothing(server: Server, ledger: Ledger, how: str) -> None:
     failures: list[Exception] = []
@@ -146,6 +148,7 @@ async def test_consumers_that_are_deleted_cost_nothing(server: Server, ledger: L
     assert not failures
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["fetch", "messages"])
 async def test_connections_that_are_cut_cost_nothing(
     server: Server, proxy: TCPProxy, ledger: Ledger, watch: Watch, how: str
@@ -168,6 +171,7 @@ async def test_connections_that_are_cut_cost_nothing(
     ledger.verify()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", ["fetch", "messages"])
 async def test_messages_that_are_lost_on_the_way_come_again(
     server: Server, proxy: TCPProxy, ledger: Ledger, how: str
@@ -187,6 +191,7 @@ async def test_messages_that_are_lost_on_the_way_come_again(
     ledger.verify()
 
 
+@pytest.mark.faults
 async def test_a_missed_heartbeat_is_reported_and_loses_nothing(
     server: Server, proxy: TCPProxy, ledger: Ledger
 ) -> None:

@@ -96,6 +96,7 @@ class Traffic:
 # --- one server
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("window", [1, 100, 4096])
 async def test_a_server_that_is_killed_and_started_again_loses_nothing_and_keeps_the_order(
     server: Server, ledger: Ledger, watch: Watch, window: int
@@ -120,6 +121,7 @@ async def test_a_server_that_is_killed_and_started_again_loses_nothing_and_keeps
     ledger.verify(complete=True)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("window", [1, 1000])
 async def test_a_connection_that_is_cut_again_and_again_loses_nothing_and_keeps_the_order(
     server: Server, proxy: TCPProxy, ledger: Ledger, watch: Watch, window: int
@@ -188,6 +190,7 @@ async def test_messages_that_are_lost_on_the_way_are_published_again(
     ledger.verify(complete=True, ordered=False)
 
 
+@pytest.mark.faults
 async def test_a_server_that_stops_for_a_while_is_waited_for(server: Server, ledger: Ledger) -> None:
     async with await jetspark.connect(server.url) as nc:
         js = JetStream(nc)
@@ -205,6 +208,7 @@ async def test_a_server_that_stops_for_a_while_is_waited_for(server: Server, led
     ledger.verify(complete=True)
 
 
+@pytest.mark.faults
 async def test_single_messages_with_ids_survive_kills_each_stored_once(
     server: Server, ledger: Ledger, watch: Watch
 ) -> None:

@@ -11,6 +11,8 @@ from jetspark.server import Server
 from tests.support.ledger import Ledger
 from tests.support.watch import Watch
 
+pytestmark = pytest.mark.faults
+
 ROUNDS = 5
 WRITERS = ("a", "b", "c")
 

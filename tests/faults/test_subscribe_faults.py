@@ -122,6 +122,7 @@ def verify(ledger: Ledger, kind: str) -> None:
     ledger.verify(unique=kind == "ordered", ordered=kind == "ordered")
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
 async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger: Ledger, kind: str) -> None:
     errors: list[Exception] = []
@@ -141,6 +142,7 @@ async def test_killed_and_restarted_servers_cost_nothing(server: Server, ledger:
     verify(ledger, kind)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
 async def test_connections_that_are_cut_cost_nothing(
     server: Server, proxy: TCPProxy, ledger: Ledger, kind: str

@@ -186,6 +186,7 @@ async def test_a_new_certificate_of_the_client_is_taken_at_the_reconnect(
         await echoes(nc)
 
 
+@pytest.mark.faults
 async def test_a_tls_connection_under_load_survives_kills(server: Server, files: Files, watch: Watch) -> None:
     async with connect(server.url, tls_ca_file=files.ca, **watch.listeners) as nc:
         subscription = await nc.subscribe("a", callback=lambda _: None)

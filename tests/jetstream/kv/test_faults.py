@@ -90,6 +90,7 @@ async def judge(kv: KeyValue, writer: Writer, seen: list[KeyValueEntry], seed: i
     assert state == writer.state, f"seed {seed}"
 
 
+@pytest.mark.faults
 async def test_a_watch_under_random_faults_has_no_gap_and_no_repeat(server: Server) -> None:
     seed = random.randrange(10**9)
     chance = random.Random(seed)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 import jetspark
 from jetspark import StreamConfig
 from jetspark.server import Server
@@ -26,6 +28,25 @@ def line(chance: random.Random, name: Callable[[], bytes]) -> tuple[bytes, dict[
     return made + b"\n", {made: made}
 
 
+async def test_an_agent_that_is_killed_goes_on_and_stores_every_line_once(
+    server: Server, process: Callable[..., Process], logs: Path
+) -> None:
+    wanted = [b"%d" % number for number in range(2000)]
+    (logs / "a.log").write_bytes(b"\n".join(wanted[:1000]) + b"\n")
+    command = ("ship", logs / "a.log", "--positions", logs / "p.json", "--json")
+    async with jetspark.connect(server.url) as nc:
+        stream = await nc.jetstream().create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
+        running = process(*command)
+        await stored(stream, 1)
+        running.signal(signal.SIGKILL)
+        running.end()
+        with (logs / "a.log").open("ab") as file:
+            file.write(b"\n".join(wanted[1000:]) + b"\n")
+        assert process(*command, "--once").end().code == 0
+        assert [message.data for message in await read_all(stream)] == wanted
+
+
+@pytest.mark.faults
 async def test_an_agent_that_is_killed_again_and_again_stores_every_line_once(
     server: Server, process: Callable[..., Process], logs: Path
 ) -> None:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import jetspark
 from jetspark import JetStream, Stream, StreamConfig
 from jetspark.logs.agent.multiline import Multiline
@@ -271,6 +273,7 @@ multiline = { timeout = 600 }
 """
 
 
+@pytest.mark.faults
 async def test_an_agent_that_is_killed_while_files_rotate_stores_every_event_whole_and_once(
     server: Server, process: Callable[..., Process], logs: Path
 ) -> None:
