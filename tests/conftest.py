@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -28,15 +30,15 @@ accept_interrupts()
 quicken()
 
 
-#: Fixtures that start whole clusters: the length of their elections is a matter of luck.
-_CLUSTERS = {"nats_cluster", "spark_cluster"}
+#: Fixtures for `make test-faults` alone: elections take as long as they like, and mounting needs root.
+_FAULTS = {"nats_cluster", "spark_cluster", "small_disk"}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Leave clusters to `make test-faults`, and share the selected tests well among the workers."""
+    """Mark the tests with those fixtures, and share the selected tests well among the workers."""
     for item in items:
-        if not _CLUSTERS.isdisjoint(getattr(item, "fixturenames", ())):
+        if not _FAULTS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.faults)
     yield  # Here `-m` selects.
     items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
@@ -90,6 +92,16 @@ async def proxy(server: Server) -> AsyncIterator[TCPProxy]:
     """A proxy in front of `server`."""
     async with TCPProxy(server.port) as running:
         yield running
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    directory = tmp_path / "small"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(directory)], check=True, timeout=30)
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True, timeout=30)
 
 
 @pytest.fixture(scope="session")

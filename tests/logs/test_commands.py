@@ -15,8 +15,8 @@ from jetspark.logs.control import switch as control
 from jetspark.reports.jobs import JOBS, JobReport
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
-from tests.support.ports import held
 from tests.support.effort import effort
+from tests.support.ports import held
 from tests.support.waiting import wait_until
 
 

@@ -6,10 +6,9 @@ import asyncio
 import errno
 import gzip
 import os
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -234,16 +233,6 @@ async def test_ack_all_notices_a_message_that_went_elsewhere(
     await acknowledged(consumer, stream)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == sorted(expected("h", 1, 20))
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
-    directory = tmp_path / "small"
-    directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(directory)], check=True)
-    yield directory
-    subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
 @pytest.mark.parametrize("policy", [AckPolicy.EXPLICIT, AckPolicy.ALL])

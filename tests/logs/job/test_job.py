@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.dataset
@@ -137,16 +135,6 @@ def test_rows_can_go_to_json_files_and_to_jetstream(pipes: Pipes) -> None:
     pipes.forget_the_last_commit()
     pipes.run(file)
     assert pipes.js.get_stream(out).info().state.messages == 20
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of two megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], check=True, timeout=30)
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True, timeout=30)
 
 
 def _fill(file: Path) -> None:
