@@ -17,7 +17,7 @@ PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal --durations 20
 # The tests and measurements of the console, and so all of them, need a browser.
 BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
 # Tests that use the CPU, in Spark. The others mostly wait, so more of them can run at a time.
-COMPUTING := tests/spark tests/logs/job tests/test_examples.py
+COMPUTING := tests/spark tests/logs/job
 
 # The versions of Spark that `make test-matrix` adds to the one of spark.lock, each in a .venv of its own.
 SPARKS  := 4.0 4.1 4.2

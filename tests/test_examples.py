@@ -1,4 +1,4 @@
-"""Every example runs, one after the other against one server, and prints what it promises."""
+"""Every example runs and prints what it promises; those with Spark have their test in tests/spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
+from tests.spark import test_examples as test_spark_examples
 
-ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # What the last line of each example says.
 LAST_LINES = {
@@ -35,11 +35,6 @@ LAST_LINES = {
     "queue_of_workers": "40 jobs, the last 20 by the one that stayed",
     "quickstart": "0 to acknowledge, 0 to deliver",
     "replay_in_order": "[60, 62, 64, 66, 68]",
-    "spark_stream_to_stream": "3600 bills for 3600 orders",
-    "spark_table_scan": "26 orders from the US since sequence 900",
-    "spark_to_parquet": "6000 rows, 6000 different sequences",
-    "spark_worker": "500 by the plain worker, 2500 by Spark, 0 left in the queue",
-    "spark_windowed_counts": "logs.web2: 1000 lines in windows that are done",
     "work_queue": "left in the queue: 0",
 }
 
@@ -65,15 +60,13 @@ def run(name: str, url: str) -> list[str]:
 
 
 def test_no_example_is_forgotten() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} - {"example_server"} == set(LAST_LINES)
+    tested = LAST_LINES.keys() | test_spark_examples.LAST_LINES.keys()
+    assert {path.stem for path in EXAMPLES.glob("*.py")} - {"example_server"} == tested
 
 
 @pytest.mark.parametrize("name", sorted(LAST_LINES))
 def test_an_example_runs_and_prints_what_it_promises(name: str, one_server: Server) -> None:
-    lines = run(name, one_server.url)
-    assert lines[-1] == LAST_LINES[name]
-    if name == "spark_table_scan":  # README.md shows the second half of it.
-        assert "```console\n" + "\n".join(lines[-8:]) + "\n```" in (ROOT / "README.md").read_text()
+    assert run(name, one_server.url)[-1] == LAST_LINES[name]
 
 
 def test_the_examples_use_streams_of_their_own_and_leave_none(one_server: Server) -> None:
@@ -95,6 +88,6 @@ def test_an_example_starts_a_server_if_none_answers(name: str) -> None:
 
 
 def test_every_example_has_a_server() -> None:
-    for name in LAST_LINES:
+    for name in LAST_LINES.keys() | test_spark_examples.LAST_LINES.keys():
         text = (EXAMPLES / f"{name}.py").read_text()
         assert "with example_server(" in text or "jetspark.server.run()" in text, name

@@ -45,7 +45,7 @@ PROGRAMS = {
 OUTPUTS = {
     "README.md": {
         "stored as ORDERS#1": "tests/docs/test_python.py",
-        "+--": "tests/test_examples.py",
+        "+--": "tests/spark/test_examples.py",
         "Lines written": "tests/logs/job/test_demo.py",
     },
     "docs/spark.md": {

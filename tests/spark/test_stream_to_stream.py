@@ -82,6 +82,7 @@ def kill_when(driver: Driver, aim: Aim, look: Callable[[], Progress], batches: i
         time.sleep(0.002)
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 def test_no_message_is_lost_or_doubled_when_the_driver_is_killed_three_times(
     bench: Bench, tmp_path: Path

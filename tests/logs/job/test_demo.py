@@ -67,6 +67,7 @@ def test_counts_say_whether_they_match() -> None:
 SLOW = 300.0
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(900)
 def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match(
     session: SparkSession, tmp_path: Path

@@ -139,6 +139,7 @@ class Feeder(threading.Thread):
         self._sent += count
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(6 * SLOW)
 def test_every_message_is_handled_whichever_worker_is_killed(
     spark: SparkSession, bench: Bench, tmp_path: Path

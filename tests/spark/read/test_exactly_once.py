@@ -1,4 +1,4 @@
-"""Drivers and servers are killed, again and again, while messages come in: each row once in the output."""
+"""Drivers and servers are killed while messages come in: each row once in the output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from jetspark import blocking
 from jetspark.server import Server
 from tests.spark.driver import Driver
-from tests.spark.support import Bench, texts, to_parquet
+from tests.spark.support import Bench, assert_exactly, expected, finish, texts, to_parquet
 from tests.spark.traffic import Traffic, read_rest
 from tests.support.effort import effort
 from tests.support.ledger import Ledger
@@ -82,6 +82,21 @@ def kill_when(driver: Driver, place: Path, aim: Aim, batches: int) -> None:
         time.sleep(0.002)
 
 
+def test_a_query_whose_driver_is_killed_goes_on_in_another_session(
+    spark: SparkSession, bench: Bench, tmp_path: Path
+) -> None:
+    stream = bench.stream()
+    bench.publish(stream, 1000)
+    options = bench.options(stream, startingPosition="earliest", maxMessagesPerTrigger=50)
+    with Driver(tmp_path, options, name="driver") as driver:
+        driver.go()
+        wait_until(lambda: Progress.of(tmp_path).committed >= 0, "a batch", LONG)
+        driver.kill()
+    finish(to_parquet(bench.read_stream(spark, stream), tmp_path))
+    assert_exactly(texts(spark.read.parquet(str(tmp_path / "out"))), expected(1000))
+
+
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 def test_no_row_is_lost_or_doubled_when_the_driver_is_killed_again_and_again(
     spark: SparkSession, bench: Bench, tmp_path: Path
@@ -125,6 +140,7 @@ def began(place: Path, stream: str) -> int:
     return int(offset["streams"][stream]["began"])
 
 
+@pytest.mark.faults
 def test_no_row_is_lost_or_doubled_when_the_server_is_killed_four_times(
     spark: SparkSession, server: Server, tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ def ids(texts: Iterable[str]) -> Counter[str]:
     return Counter(found[1] for text in texts if (found := re.search(r"\bid=([\w-]+)", text)))
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(6 * SLOW)
 @pytest.mark.parametrize("format", ["delta", "iceberg"])
 def test_each_line_is_in_the_table_once_and_readers_see_whole_batches_whatever_is_killed(
