@@ -424,7 +424,7 @@ class APIError(JetStreamError):
         description = error.get("description", "unknown error")
         cls: type[APIError] = APIError
         hint = None
-        if _ONLY_WITH.get(err_code, "") in description:
+        if any(text in description for text in _ONLY_WITH.get(err_code, ("",))):
             cls = _CLASSES.get(err_code, APIError)
             hint = _HINTS.get(err_code, cls._hint)
         message = description
@@ -576,11 +576,11 @@ _ERR_CODES: dict[type[APIError], tuple[int, ...]] = {
 }
 _CLASSES = {err_code: cls for cls, err_codes in _ERR_CODES.items() for err_code in err_codes}
 
-# These numbers stand for several errors: they get their class and hint only with this in the description.
+# These numbers stand for several errors: they get their class and hint only with one of these texts.
 _ONLY_WITH = {
-    10025: "unknown field",
-    10057: "EOF",  # Deleting a missing message.
-    10077: "maximum",
+    10025: ("unknown field",),
+    10057: ("EOF", "no message found"),  # Deleting a message after the last, or before the first.
+    10077: ("maximum",),
 }
 
 _HINTS = {

@@ -19,6 +19,7 @@ from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_
         (10149, "consumer does not exist", errors.ConsumerNotFound),
         (10037, "no message found", errors.MessageNotFound),
         (10057, "stream store EOF", errors.MessageNotFound),
+        (10057, "no message found", errors.MessageNotFound),
         (10058, "stream name already in use with a different configuration", errors.StreamNameInUse),
         (10065, "subjects overlap with an existing stream", errors.StreamSubjectOverlap),
         (10148, "consumer already exists", errors.ConsumerNameInUse),
