@@ -9,6 +9,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -145,7 +146,7 @@ class TCPProxy:
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
             # A task cancelled before it has started does not reach its `finally`.
-            task.add_done_callback(lambda _, client=client: client.close())
+            task.add_done_callback(partial(_close, client))
 
     async def _connection(self, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -194,6 +195,10 @@ class TCPProxy:
                 raise OSError("the connection was cut")
             if data:
                 await loop.sock_sendall(sink, data)
+
+
+def _close(side: socket.socket, _: asyncio.Task[None]) -> None:
+    side.close()
 
 
 def _reset(*sides: socket.socket) -> None:
