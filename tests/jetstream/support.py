@@ -12,7 +12,7 @@ from jetspark.jetstream.stream import Stream
 from jetspark.wire import encode
 from tests.support.proxy import TCPProxy
 
-__all__ = ["Errors", "cut_at", "cut_at_answer", "memory", "scripted_stream", "store_block"]
+__all__ = ["Errors", "cut_at", "cut_at_answer", "memory", "patient", "scripted_stream", "store_block"]
 
 
 class Errors(asyncio.Queue[Exception]):
@@ -20,6 +20,13 @@ class Errors(asyncio.Queue[Exception]):
 
     def __call__(self, error: Exception) -> None:
         self.put_nowait(error)
+
+
+def patient(nc: Connection) -> JetStream:
+    """A context that repeats a lost request soon if that is safe, and otherwise waits for an hour."""
+    js = JetStream(nc, timeout=3600.0)
+    js.api.silence = 0.1
+    return js
 
 
 def memory(name: str, *subjects: str, **options: object) -> StreamConfig:

@@ -23,7 +23,7 @@ from jetspark.errors import (
     UsageError,
 )
 from jetspark.jetstream import retry as retrying
-from jetspark.jetstream.retry import Backoff, retry
+from jetspark.jetstream.retry import SILENCE, Backoff, attempt_within, retry
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,12 @@ def test_no_wait_reaches_beyond_the_deadline() -> None:
     assert Backoff(0.1, first=1.0).next_wait() is None
     assert Backoff(0.0).next_wait() is None
     assert Backoff().next_wait() is not None
+
+
+def test_an_attempt_leaves_time_for_another_one() -> None:
+    assert attempt_within(60.0) == SILENCE
+    assert attempt_within(60.0, 10.0) == 10.0
+    assert attempt_within(6.0, 10.0) == 3.0
 
 
 async def test_a_call_is_repeated_until_it_succeeds() -> None:

@@ -156,7 +156,7 @@ async def list_consumers(api: API, stream: str, offset: int) -> ConsumerPage:
 async def _page(api: API, endpoint: Endpoint, kind: type[_Page], offset: int, stream: str = "") -> _Page:
     body = StreamListRequest(offset=offset).to_json()
     answer = await api.ask(api.subject(endpoint, stream=stream), body, safe=True, timeout=_TIMEOUT)
-    page = decode_json(answer, kind, f"a {kind.__name__}")
+    page = decode_json(answer.data, kind, f"a {kind.__name__}")
     if page.error is not None:
         raise api_error(page.error, stream=stream or None)
     return page

@@ -15,8 +15,10 @@ from jetspark.core.headers import header_block
 from jetspark.core.numbers import check_seconds
 from jetspark.core.server_info import Feature
 from jetspark.errors import (
+    APIError,
     ConnectionLost,
     JetStreamNotEnabled,
+    MessageNotFound,
     NoResponders,
     PermissionsViolation,
     RemoteProtocolError,
@@ -27,31 +29,41 @@ from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
 from jetspark.jetstream.model.info import AccountInfo, api_error
 from jetspark.jetstream.model.requests import StreamListRequest
-from jetspark.jetstream.retry import Backoff
+from jetspark.jetstream.retry import SILENCE, Backoff
 from jetspark.wire.subjects import check_name, check_subject, check_text
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["API", "DEFAULT_PREFIX", "Endpoint", "Page", "total_of"]
+__all__ = ["API", "DEFAULT_PREFIX", "APIAnswer", "Endpoint", "Page", "total_of"]
 
 logger = logging.getLogger("jetspark")
 
 DEFAULT_PREFIX: Final = "$JS.API"
 _REQUIRED_LEVEL: Final = "Nats-Required-Api-Level"
-#: Seconds without an answer after which a safe request is repeated: a leader that dies never answers.
-_SILENCE: Final = 5.0
 
 
 class Endpoint(NamedTuple):
-    """A subject of the API, after the prefix. A `safe` request can be repeated without a further effect."""
+    """A subject of the API, after the prefix."""
 
     subject: str
+    #: Whether any request can be repeated without a further effect. One that comes late, after its repetition
+    #: was answered, must not have one either: it would delete what was created or stored since then.
     safe: bool = False
+    #: The refusal of a repeated request whose first attempt succeeded.
+    done: type[APIError] | tuple[()] = ()
     #: The entries of its pages: names, or objects.
     lists: type = dict
     #: The level of the API that has it.
     level: int = 0
+
+
+class APIAnswer(NamedTuple):
+    """The answer to a request."""
+
+    data: bytes
+    #: Whether the answer to an earlier attempt was lost: that one may have succeeded.
+    repeated: bool
 
 
 class Page(NamedTuple):
@@ -78,7 +90,7 @@ STREAM_SNAPSHOT: Final = Endpoint("STREAM.SNAPSHOT.{stream}")
 STREAM_RESTORE: Final = Endpoint("STREAM.RESTORE.{stream}")
 STREAM_STEPDOWN: Final = Endpoint("STREAM.LEADER.STEPDOWN.{stream}")
 MSG_GET: Final = Endpoint("STREAM.MSG.GET.{stream}", safe=True)
-MSG_DELETE: Final = Endpoint("STREAM.MSG.DELETE.{stream}")
+MSG_DELETE: Final = Endpoint("STREAM.MSG.DELETE.{stream}", safe=True, done=MessageNotFound)
 DIRECT_GET: Final = Endpoint("DIRECT.GET.{stream}", safe=True)
 DIRECT_GET_LAST: Final = Endpoint("DIRECT.GET.{stream}.{subject}", safe=True)
 CONSUMER_CREATE: Final = Endpoint("CONSUMER.CREATE.{stream}.{consumer}")
@@ -100,7 +112,13 @@ class API:
     """The JetStream API of one account, reached through one connection."""
 
     def __init__(
-        self, connection: Connection, *, domain: str | None, api_prefix: str | None, timeout: float
+        self,
+        connection: Connection,
+        *,
+        domain: str | None,
+        api_prefix: str | None,
+        timeout: float,
+        silence: float = SILENCE,
     ) -> None:
         if domain is not None and api_prefix is not None:
             raise UsageError("domain and api_prefix exclude each other: a domain is a prefix")
@@ -112,6 +130,8 @@ class API:
             check_subject(self.prefix, "api_prefix")
         self.domain = domain
         self.timeout = timeout
+        #: Seconds without an answer after which a safe request is repeated.
+        self.silence = silence
         self.connection = connection
         # The server that was asked for the level of the API, and the level.
         self._level: tuple[str, int] | None = None
@@ -140,22 +160,24 @@ class API:
         stream: str = "",
         consumer: str = "",
         subject: str = "",
+        safe: bool = False,
         timeout: float | None = None,
         while_draining: bool = False,
     ) -> dict[str, Any]:
         """Send a request and return the JSON object of its answer.
 
-        `while_draining` allows it on a draining connection.
+        `safe` says that this request can be repeated though others of the endpoint cannot. `while_draining`
+        allows it on a draining connection.
 
         Raises `APIError` when the server refuses, `JetStreamNotEnabled` when no server answers, `Timeout`,
         `RemoteProtocolError` for an invalid answer, and for requests that are not safe `ConnectionLost`.
         """
         target = self.subject(endpoint, stream=stream, consumer=consumer, subject=subject)
         payload = body.to_json() if body is not None else b""
-        data = await self.ask(
+        data, repeated = await self.ask(
             target,
             payload,
-            safe=endpoint.safe,
+            safe=safe or endpoint.safe,
             timeout=timeout,
             while_draining=while_draining,
             level=max(endpoint.level, 0 if body is None else body.api_level),
@@ -163,7 +185,9 @@ class API:
         answer = decode_object(data)
         error = answer.get("error")
         if error is not None:
-            raise api_error(error, stream=stream or None, consumer=consumer or None)
+            refusal = api_error(error, stream=stream or None, consumer=consumer or None)
+            if not (repeated and isinstance(refusal, endpoint.done)):
+                raise refusal
         return answer
 
     async def pages(
@@ -233,8 +257,8 @@ class API:
         timeout: float | None,
         while_draining: bool = False,
         level: int = 0,
-    ) -> bytes:
-        """The bytes of an answer. Repeated while no server answers; a `safe` request after any loss.
+    ) -> APIAnswer:
+        """The answer to a request. Repeated while no server answers; a `safe` request after any loss.
 
         A server whose API has a lower `level` refuses the request (ADR-44). One from before 2.12 does not
         know that rule.
@@ -242,17 +266,19 @@ class API:
         block = header_block({_REQUIRED_LEVEL: str(level)}) if level else b""
         seconds = self.timeout if timeout is None else timeout
         backoff = Backoff(seconds)
+        repeated = False
         while True:
-            wait = min(backoff.left, _SILENCE) if safe else backoff.left
+            wait = min(backoff.left, self.silence) if safe else backoff.left
             try:
-                return await self._request(subject, payload, block, wait, while_draining)
+                data = await self._request(subject, payload, block, wait, while_draining)
+                return APIAnswer(data, repeated)
             except Timeout:
-                if safe and backoff.left > 0:
-                    continue
-                raise Timeout(
-                    f"JetStream did not answer on {subject!r} within {seconds} s",
-                    hint="Check the permissions, `domain`, and whether the cluster has a leader",
-                ) from None
+                if not safe or backoff.left <= 0:
+                    raise Timeout(
+                        f"JetStream did not answer on {subject!r} within {seconds} s",
+                        hint="Check the permissions, `domain`, and whether the cluster has a leader",
+                    ) from None
+                repeated = True
             except NoResponders:
                 # A server that starts accepts clients before it has JetStream. Its INFO says nothing about
                 # other domains and accounts.
@@ -268,6 +294,7 @@ class API:
                 # Repeated at once: the next request waits until the connection is back.
                 if not safe:
                     raise
+                repeated = True
 
     async def _request(
         self, subject: str, payload: bytes, block: bytes, timeout: float, while_draining: bool

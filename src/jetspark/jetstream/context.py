@@ -58,8 +58,9 @@ class JetStream:
     """JetStream through a connection. Made by `Connection.jetstream`, which has the same options.
 
     All methods that ask the server raise `APIError` or a subclass when the server refuses, `Timeout`,
-    `JetStreamNotEnabled` when no server answers, and `PermissionsViolation`. Methods that change something
-    raise `ConnectionLost` when it is unknown whether they succeeded.
+    `JetStreamNotEnabled` when no server answers, and `PermissionsViolation`. A request that can be repeated
+    without a further effect is repeated within `timeout` when its answer does not come; other methods that
+    change something raise `ConnectionLost` when it is unknown whether they succeeded.
     """
 
     def __init__(

@@ -3,6 +3,10 @@
 Which errors pass is `Error.transient`, in `errors.py`. Waits double, with jitter, so that clients of a server
 that went away do not return all at once. A loop that treats errors differently still takes its waits and its
 deadline from `Backoff`.
+
+No single attempt may take all the time of an operation: a leader that dies never answers, and the next one
+would. A request that may be repeated is given up after `SILENCE`; `attempt_within` is the rule for operations
+that may have less time than that.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Final, TypeVar
 
 from jetspark.errors import Error
 
-__all__ = ["OUTAGE", "Backoff", "retry"]
+__all__ = ["OUTAGE", "SILENCE", "Backoff", "attempt_within", "retry"]
 
 logger = logging.getLogger("jetspark")
 
@@ -28,6 +32,8 @@ _random: Final = random.SystemRandom().random
 
 #: Seconds that an outage may last. Elections on a loaded machine were seen to take over thirty.
 OUTAGE: Final = 90.0
+#: Seconds without an answer after which a request that may be repeated is repeated.
+SILENCE: Final = 5.0
 #: Seconds before the second attempt, and the longest wait after doubling.
 _FIRST: Final = 0.25
 _LONGEST: Final = 1.0
@@ -73,8 +79,16 @@ class Backoff:
         return True
 
 
+def attempt_within(seconds: float, most: float = SILENCE) -> float:
+    """Seconds for one attempt of an operation that has `seconds`: at most half, so that another one fits."""
+    return min(most, seconds / 2)
+
+
 async def retry(call: Callable[[], Awaitable[T]], seconds: float = OUTAGE) -> T:
-    """The result of `call`, repeated after transient errors. Raises the last of them after `seconds`."""
+    """The result of `call`, repeated after transient errors. Raises the last of them after `seconds`.
+
+    `call` ends its attempts in time: its requests are `safe`, or have a timeout well below `seconds`.
+    """
     backoff = Backoff(seconds)
     while True:
         try:

@@ -83,7 +83,8 @@ class Stream:
         """Delete messages, all of them without arguments, and return their number.
 
         Only those of `subject`, which may have wildcards; only those before `sequence`; all but the last
-        `keep`. `sequence` and `keep` exclude each other.
+        `keep`. `sequence` and `keep` exclude each other. Up to a `sequence` it is repeated when the answer is
+        lost, and then returns what the repetition deleted.
         """
         request = PurgeRequest(subject=subject, sequence=sequence, keep=keep)
         return await streams.purge(self._api, self.name, request)

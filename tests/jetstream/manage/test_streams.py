@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from jetspark import (
     Connection,
     ConnectionClosed,
     ConnectionLost,
+    MessageNotFound,
     PermissionsViolation,
     StreamNameInUse,
     StreamNotFound,
@@ -22,16 +25,18 @@ from jetspark import (
     UsageError,
     WrongLastSequence,
 )
-from jetspark.jetstream import api
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import RetentionPolicy, StorageType, StreamConfig
 from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from jetspark.wire import PubFrame
-from tests.jetstream.support import cut_at, memory
+from tests.jetstream.support import cut_at, cut_at_answer, memory, patient
 from tests.support.consuming import Lossy, until
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
+
+REQUEST = re.compile(rb"PUB \$JS\.API\.STREAM\.\S+ \S+ \d+\r\n(.*)\r\n")
+DELETED = re.compile(rb"MSG \S+ \S+ \d+\r\n(.*stream_msg_delete_response.*)\r\n")
 
 # --- creating
 
@@ -310,16 +315,67 @@ async def test_a_server_that_does_not_answer_ends_in_a_timeout(proxy: TCPProxy) 
         proxy.unstall()
 
 
-async def test_a_request_that_is_lost_is_repeated(proxy: TCPProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "_SILENCE", 0.2)
-    pattern = re.compile(rb"PUB \$JS\.API\.STREAM\.\S+ \S+ \d+\r\n(.*)\r\n")
-    requests = proxy.client_to_server = Lossy(pattern, lose=1)
-    async with await jetspark.connect(proxy.url) as nc:
-        js = JetStream(nc, timeout=30)
+async def test_a_request_that_is_lost_is_repeated_if_that_is_safe(proxy: TCPProxy) -> None:
+    requests = proxy.client_to_server = Lossy(REQUEST, lose=1)
+    async with asyncio.timeout(30), await jetspark.connect(proxy.url) as nc:
+        js = patient(nc)
         stream = await js.create_stream(memory("A", "a"))
-        requests.lose = 2
+        for _ in range(9):
+            await js.publish("a")
+        requests.lose += 1
         assert (await stream.info()).config.name == "A"
-    assert len(requests.lost) == 2
+        requests.lose += 1
+        await stream.purge(sequence=3)
+        requests.lose += 1
+        await stream.purge(sequence=5, subject="a")
+        requests.lose += 1
+        await stream.delete_message(9)
+        assert (await stream.info()).state.messages == 4
+    assert len(requests.lost) == 5
+
+
+@pytest.mark.parametrize("selection", [{}, {"subject": "a"}, {"keep": 1}, {"sequence": 0}])
+async def test_a_purge_that_could_delete_later_messages_is_not_repeated(
+    proxy: TCPProxy, selection: dict[str, Any]
+) -> None:
+    async with await jetspark.connect(proxy.url) as nc:
+        js = JetStream(nc)
+        stream = await js.create_stream(memory("A", "a"))
+        js.api.timeout, js.api.silence = 0.5, 0.05
+        requests = proxy.client_to_server = Lossy(REQUEST, lose=1)
+        with pytest.raises(Timeout, match="did not answer"):
+            await stream.purge(**selection)
+        assert len(requests.payloads) == 1
+
+
+@pytest.mark.parametrize("storage", StorageType)
+@pytest.mark.parametrize("sequence", [1, 2, 3])
+async def test_a_message_is_deleted_though_the_answer_is_lost(
+    proxy: TCPProxy, storage: StorageType, sequence: int
+) -> None:
+    async with asyncio.timeout(30), await jetspark.connect(proxy.url, reconnect_wait=0.01) as nc:
+        js = patient(nc)
+        stream = await js.create_stream(StreamConfig(name="A", subjects=["a"], storage=storage))
+        for _ in range(3):
+            await js.publish("a")
+        answers = proxy.server_to_client = Lossy(DELETED, lose=1)
+        await stream.delete_message(sequence)
+        assert b'"success":true' in answers.payloads[0]
+        assert b'"error"' in answers.payloads[-1]
+        with pytest.raises(MessageNotFound):
+            await stream.delete_message(sequence)
+        assert (await stream.info()).state.messages == 2
+
+
+async def test_a_message_is_deleted_though_the_connection_breaks_before_the_answer(proxy: TCPProxy) -> None:
+    async with asyncio.timeout(30), await jetspark.connect(proxy.url, reconnect_wait=0.01) as nc:
+        js = JetStream(nc)
+        stream = await js.create_stream(memory("A", "a"))
+        await js.publish("a")
+        cut_at_answer(proxy, b"stream_msg_delete_response")
+        await stream.delete_message(1)
+        assert proxy.accepted == 2
+        assert (await stream.info()).state.messages == 0
 
 
 async def test_a_connection_that_breaks_under_a_change_says_so_and_under_a_question_does_not(

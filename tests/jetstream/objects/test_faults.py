@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
@@ -18,11 +19,14 @@ from jetspark import (
     WrongLastSequence,
 )
 from jetspark.server import Cluster, Server
+from tests.jetstream.support import cut_at, patient
+from tests.support.consuming import Lossy
 from tests.support.leaders import leader_of, replace_leaders, step_down
 from tests.support.proxy import TCPProxy
 
 T = TypeVar("T")
 
+PURGE = re.compile(rb"PUB \$JS\.API\.STREAM\.PURGE\.\S+ \S+ \d+\r\n(.*)\r\n")
 BLOCK = os.urandom(100_000)
 
 
@@ -169,15 +173,29 @@ async def test_an_object_is_renamed_though_the_connection_breaks_before_the_old_
         store = await nc.jetstream().create_object_store(ObjectStoreConfig(bucket="b"))
         await store.put("a", b"data")
 
-        def cut_at_the_purge(data: bytes) -> bytes | None:
-            if b"STREAM.PURGE" not in data or proxy.accepted > 1:
-                return data
-            proxy.cut()
-            return None
-
-        proxy.client_to_server = cut_at_the_purge
+        cut_at(proxy, b"STREAM.PURGE")
         await store.update_meta("a", ObjectMeta(name="b"))
         assert proxy.accepted == 2
+        assert [each.name async for each in store.list()] == ["b"]
+
+
+async def test_what_is_no_longer_needed_is_removed_though_the_request_for_that_is_lost(
+    server: Server,
+) -> None:
+    requests = Lossy(PURGE)
+    async with (
+        asyncio.timeout(60),
+        TCPProxy(server.port, client_to_server=requests) as proxy,
+        jetspark.connect(proxy.url) as nc,
+    ):
+        store = await patient(nc).create_object_store(ObjectStoreConfig(bucket="b"))
+        await store.put("a", b"old")
+        requests.lose = 1
+        await store.put("a", b"new")
+        requests.lose = 2
+        await store.update_meta("a", ObjectMeta(name="b"))
+        assert len(requests.lost) == 2
+        assert await messages(store) == 2
         assert [each.name async for each in store.list()] == ["b"]
 
 

@@ -65,7 +65,11 @@ class KeyValue(KeyValueReader):
         self._origin_api = api
         if mirror is not None and mirror.external is not None and mirror.external.api:
             self._origin_api = API(
-                api.connection, domain=None, api_prefix=mirror.external.api, timeout=api.timeout
+                api.connection,
+                domain=None,
+                api_prefix=mirror.external.api,
+                timeout=api.timeout,
+                silence=api.silence,
             )
         # A domain, or another account, takes messages behind the prefix of its API.
         elsewhere = self._origin_api.prefix

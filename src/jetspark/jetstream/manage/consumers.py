@@ -70,12 +70,13 @@ async def _create_or_update(
         # The server requires it (error 10131): permissions can then be given by filter.
         endpoint = endpoints.CONSUMER_CREATE_FILTERED
     answer = await api.call(
-        # A repeated create has no further effect, so it is repeated when the connection is lost.
-        endpoint._replace(safe=action == "create"),
+        endpoint,
         request,
         stream=stream,
         consumer=name,
         subject=config.filter_subject or "",
+        # The same create twice is one consumer; an update could undo that of another client.
+        safe=action == "create",
     )
     return ConsumerInfo.from_wire(answer)
 

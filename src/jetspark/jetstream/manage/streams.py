@@ -97,9 +97,14 @@ async def delete(api: API, stream: str) -> None:
     await api.call(endpoints.STREAM_DELETE, stream=stream)
 
 
-async def purge(api: API, stream: str, request: requests.PurgeRequest) -> int:
-    """Delete the messages that `request` selects, and return their number."""
-    answer = await api.call(endpoints.STREAM_PURGE, request, stream=stream)
+async def purge(api: API, stream: str, request: requests.PurgeRequest, *, safe: bool = False) -> int:
+    """Delete the messages that `request` selects, and return their number; fewer if it had to be repeated.
+
+    `safe` says that it can be repeated because nobody stores further messages that it selects. Up to a
+    sequence it always can; with `keep`, or without limits, a repetition would delete messages stored since.
+    """
+    safe = safe or bool(request.sequence)  # The server takes 0 for no limit.
+    answer = await api.call(endpoints.STREAM_PURGE, request, stream=stream, safe=safe)
     return requests.PurgeResponse.from_wire(answer).purged
 
 

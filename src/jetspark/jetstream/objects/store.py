@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -159,8 +160,7 @@ class ObjectStore(Bucket):
         if renamed:
             # Not an object that another client has stored under the old name since then.
             request = PurgeRequest(subject=meta_subject(self.bucket, name), sequence=old.sequence + 1)
-            # The sequence makes it repeatable: only the old metadata is removed.
-            await retry(lambda: streams.purge(self._api, self.stream_name, request), self._api.timeout)
+            await retry(partial(streams.purge, self._api, self.stream_name, request))
         return changed
 
     async def delete(self, name: str) -> ObjectInfo:

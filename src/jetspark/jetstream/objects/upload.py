@@ -132,7 +132,7 @@ async def _discard(api: API, bucket: str, nuid: str, unless: Callable[[], Awaita
         try:
             if unless is not None and await unless():
                 return
-            await streams.purge(api, stream, PurgeRequest(subject=subject))
+            await streams.purge(api, stream, PurgeRequest(subject=subject), safe=True)
             # Chunks that were on their way may have arrived after the purge.
             if not (await streams.info(api, stream, subjects_filter=subject)).state.subjects:
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from jetspark.core.headers import header_block
 from jetspark.core.numbers import check_seconds
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from jetspark.jetstream.api import API
 
 __all__ = ["publish"]
-
-#: The longest wait for an answer, in seconds, of an attempt that can be repeated: a leader that was killed
-#: never answers.
-_LONGEST_ATTEMPT: Final = 5.0
 
 
 async def publish(
@@ -56,7 +52,7 @@ async def publish(
     seconds = api.timeout if timeout is None else timeout
     check_seconds("timeout", seconds)
     check_seconds("retry_for", retry_for, zero=True)
-    attempt_timeout = min(seconds, _LONGEST_ATTEMPT) if has_id and retry_for else seconds
+    attempt_timeout = min(seconds, api.silence) if has_id and retry_for else seconds
     unknown = False
     stray = b""
 
