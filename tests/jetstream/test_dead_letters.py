@@ -22,12 +22,13 @@ from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
-from tests.jetstream.support import memory
+from tests.jetstream.support import memory, patient
 from tests.support.consuming import Lossy, until
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
 
 LOOK_UP = re.compile(rb"PUB \$JS\.API\.STREAM\.MSG\.GET\.\S+ \S+ \d+\r\n([^\r\n]*)\r\n")
+ACK = re.compile(rb"PUB \$JS\.ACK\.ADVISORIES\.alerts\S+ \S+ \d+\r\n(\+ACK)\r\n")
 CONFIG = ConsumerConfig(durable_name="c", max_deliver=2, ack_wait=0.1, backoff=[0.1])
 
 
@@ -63,7 +64,7 @@ async def captured(js: JetStream, subject: str, last: Advisory) -> None:
 
         async def stored(stream: Stream = stream) -> bool:
             try:
-                return json.loads((await stream.get_last_message(subject)).data)["id"] == last.id
+                return bool(json.loads((await stream.get_last_message(subject)).data)["id"] == last.id)
             except MessageNotFound:
                 return False
 
@@ -165,7 +166,7 @@ async def test_forged_advisories_hide_no_letter_and_make_none(nc: Connection, js
     await js.create_advisory_stream()
     consumer = await make_consumer(js)
     forged = {"type": "io.nats.jetstream.advisory.v1.max_deliver", "stream": "A", "consumer": "c"}
-    for changes in (
+    wrong: list[dict[str, object]] = [
         {"type": []},
         {"stream_seq": 0},
         {"stream_seq": -1},
@@ -173,7 +174,8 @@ async def test_forged_advisories_hide_no_letter_and_make_none(nc: Connection, js
         {"stream_seq": 1, "stream": "B"},
         {"stream_seq": 1, "consumer": "d"},
         {"stream_seq": 1, "timestamp": "never"},
-    ):
+    ]
+    for changes in wrong:
         body = json.dumps(forged | changes).encode()
         await js.publish("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.A.c", body)
     await js.publish("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.A.c", b'{"a":' * 3000)
@@ -292,6 +294,21 @@ async def test_a_durable_follower_continues_after_what_was_done(js: JetStream) -
     info = await js.consumer_info("ADVISORIES", "alerts")
     assert info.ack_floor.consumer_seq > 0
     assert [name async for name in advisories.consumer_names()] == ["alerts"]
+
+
+async def test_a_durable_follower_acknowledges_again_when_that_is_lost(
+    js: JetStream, proxy: TCPProxy
+) -> None:
+    await js.create_advisory_stream()
+    await give_up(js, await make_consumer(js), b"one", b"two")
+    acks = proxy.client_to_server = Lossy(ACK, lose=1)
+    async with (
+        asyncio.timeout(30),
+        jetspark.connect(proxy.url) as nc,
+        following(patient(nc), durable="alerts") as letters,
+    ):
+        assert [told(await anext(letters))[3] for _ in range(2)] == [b"one", b"two"]
+    assert len(acks.lost) == 1
 
 
 async def test_a_durable_follower_passes_over_what_is_no_advisory(js: JetStream) -> None:

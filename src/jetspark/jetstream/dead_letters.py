@@ -47,7 +47,7 @@ from jetspark.jetstream.pull.options import PullOptions
 from jetspark.jetstream.pull.request import PullTarget
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.listing import concurrently
-from jetspark.jetstream.retry import OUTAGE, retry
+from jetspark.jetstream.retry import OUTAGE, attempt_within, retry
 from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_name
 
@@ -129,7 +129,8 @@ async def dead_letters(
             if message is not None:
                 # Otherwise it is delivered again, and skipped here.
                 with suppress(Error):
-                    await retry(partial(message.ack_sync, api.timeout), api.timeout)
+                    timeout = attempt_within(api.timeout, api.silence)
+                    await retry(partial(message.ack_sync, timeout), api.timeout)
 
 
 async def captures(api: API, stream: str, consumer: str) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,9 +28,12 @@ from jetspark.jetstream.retry import Backoff
 from jetspark.jetstream.stream import Stream
 from jetspark.server import User, run
 from jetspark.wire import PubFrame
-from tests.jetstream.support import cut_at, memory, scripted_stream, store_block
+from tests.jetstream.support import cut_at, memory, patient, scripted_stream, store_block
+from tests.support.consuming import Lossy
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
+
+DIRECT_GET = re.compile(rb"PUB \$JS\.API\.DIRECT\.GET\.A \S+ \d+\r\n(.*)\r\n")
 
 
 @pytest.fixture(params=[False, True], ids=["leader", "direct"])
@@ -189,6 +193,19 @@ async def test_a_direct_get_goes_on_when_the_connection_breaks(js: JetStream, pr
         cut_at(proxy, b"DIRECT.GET")
         assert (await stream.get_message(1)).data == b"x"
         assert proxy.accepted == 2
+
+
+async def test_a_direct_get_that_is_not_answered_is_repeated(proxy: TCPProxy) -> None:
+    requests = proxy.client_to_server = Lossy(DIRECT_GET)
+    async with asyncio.timeout(30), await jetspark.connect(proxy.url) as nc:
+        js = patient(nc)
+        stream = await js.create_stream(memory("A", "a", allow_direct=True))
+        await js.publish("a", b"x")
+        requests.lose = 1
+        assert (await stream.get_message(1)).data == b"x"
+        requests.lose = 2
+        assert [message.data async for message in stream.get_messages()] == [b"x"]
+    assert len(requests.lost) == 2
 
 
 async def test_a_direct_get_has_a_deadline(proxy: TCPProxy) -> None:

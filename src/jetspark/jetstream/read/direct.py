@@ -1,8 +1,8 @@
 """Reading stored messages: by direct get from any replica, or through the leader; one message or batches.
 
 A direct get answers with the message itself and adds headers about it (ADR-31). A batch is many such answers
-and `204 EOB`. Both are safe to repeat when the connection breaks; a batch continues after the last message
-that arrived.
+and `204 EOB`. Both are repeated when the connection breaks, and when no answer comes: the replica that was
+chosen may be down. A batch continues after the last message that arrived.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from jetspark.jetstream.message.stored import (
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.requests import MsgGetRequest, parse_stored
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.retry import Backoff
+from jetspark.jetstream.retry import Backoff, attempt_within
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers
 from jetspark.wire.subjects import check_filter, has_wildcard
@@ -79,9 +79,14 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Ba
             payload = b""
     while True:
         try:
-            frame = (await api.connection.request_block(subject, payload, b"", timeout=backoff.left))._frame
+            wait = min(attempt_within(api.timeout, api.silence), backoff.left)
+            frame = (await api.connection.request_block(subject, payload, b"", timeout=wait))._frame
         except ConnectionLost:
             continue  # At once: the next request waits until the connection is back.
+        except Timeout as error:
+            if backoff.left <= 0:
+                raise _no_answer(subject, api.timeout) from error
+            continue
         if _is_status(frame):
             raise _status_error(classify(frame.header), stream)
         return from_frame(frame)
@@ -102,8 +107,7 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
             inbox.ask(subject, reader.next_request().to_json())
             while reader.answering:
                 try:
-                    # The server that answered may be down: ask another one while there is time.
-                    frames = await inbox.take(min(api.timeout / 2, backoff.left))
+                    frames = await inbox.take(min(attempt_within(api.timeout, api.silence), backoff.left))
                 except (ConnectionLost, Timeout) as error:
                     if backoff.left <= 0:
                         raise _no_answer(subject, api.timeout) from error

@@ -19,7 +19,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.requests import PubAck
 from jetspark.jetstream.publish.atomic import MAX_MESSAGES
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
-from jetspark.jetstream.retry import retry
+from jetspark.jetstream.retry import attempt_within, retry
 from jetspark.spark.connections import ProcessConnection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.write.rows import Columns, RowEncoder
@@ -134,7 +134,8 @@ class _TaskWriter:
             await self._bulk.send(piece)
 
     async def _try(self, piece: list[Outgoing]) -> PubAck:
-        batch = self._connection.js.atomic_batch(retry_for=self._retry_seconds)
+        js, seconds = self._connection.js, self._retry_seconds
+        batch = js.atomic_batch(timeout=attempt_within(seconds, js.timeout), retry_for=seconds)
         for message in piece:
             batch.add_block(message.subject, message.data, message.block)
         return await batch.commit()
