@@ -63,21 +63,6 @@ def test_the_formats_of_the_guide_and_the_examples_parse_their_lines(
         assert len(tried) == len(lines) - headers, name
 
 
-def test_a_file_is_tried_as_the_guide_shows_it(process: Callable[..., Process], tmp_path: Path) -> None:
-    shown = re.search(
-        r"^\$ jetspark pipeline try pipeline.toml app.log\n(.*?)```", GUIDE, re.DOTALL | re.MULTILINE
-    )
-    assert shown is not None
-    (tmp_path / "app.log").write_text(
-        "".join(f"{line}\n" for line in re.findall(r"(?m)^\d+: (.*)", shown[1]))
-    )
-    file = ROOT / "examples/pipeline/service_to_parquet.toml"
-    ended = process("pipeline", "try", file, "app.log", cwd=tmp_path).end(SLOW)
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out == shown[1]
-    assert [each.name for each in tmp_path.iterdir()] == ["app.log"]
-
-
 def test_lines_of_standard_input_are_joined_and_those_that_do_not_parse_shown_as_json(
     process: Callable[..., Process], tmp_path: Path
 ) -> None:
@@ -96,6 +81,7 @@ def test_lines_of_standard_input_are_joined_and_those_that_do_not_parse_shown_as
             SLOW
         )
     assert (ended.code, ended.err) == (0, "")
+    assert [each.name for each in tmp_path.iterdir()] == ["lines"]
     partial = "a partial line: its end is not in the message"
     assert ended.records == [
         {"number": 3, "line": "poison \ufffd", "row": None, "reason": "not a line of a CRI container"},

@@ -116,6 +116,7 @@ class Story:
         self._ledger.verify(ordered=False)
 
 
+@pytest.mark.faults
 def test_no_row_comes_twice_and_none_that_is_there_is_lost_whatever_happens_to_the_stream(
     spark: SparkSession, bench: Bench, tmp_path: Path
 ) -> None:

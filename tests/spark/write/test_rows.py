@@ -67,6 +67,7 @@ REFUSED: list[tuple[dict[str, DataType], str]] = [
     ({"data": TEXT, "headers": MapType(TEXT, NUMBER)}, f"{BAD_HEADERS} map<string,bigint>"),
     ({"data": TEXT, "headers": MapType(TEXT, BYTES)}, f"{BAD_HEADERS} map<string,binary>"),
     ({"data": TEXT, "headers": MapType(TEXT, ArrayType(BYTES))}, f"{BAD_HEADERS} map<string,array<binary>>"),
+    ({"data": TEXT, "headers": MapType(TEXT, ArrayType(NUMBER))}, f"{BAD_HEADERS} map<string,array<bigint>>"),
     ({"data": TEXT, "headers": ArrayType(TEXT)}, f"{BAD_HEADERS} array<string>"),
     (
         {"data": TEXT, "key": TEXT},
