@@ -148,8 +148,8 @@ async def spark_writer(server: Server, tmp_path: Path) -> None:
         source.writer(from_arrow_schema(schema), overwrite=False)
         parsed = parse_options(options)
         encoder = RowEncoder(subject="results.a", stream=None, id_prefix=mode, place="here", max_size=1000)
-        connection = process_connection(parsed.connection, retry_for=1.0)
-        written = write_rows(connection, parsed, encoder, [{"data": [b"one", b"two"]}])
+        with process_connection(parsed.connection, retry_for=1.0) as connection:
+            written = write_rows(connection, parsed, encoder, [{"data": [b"one", b"two"]}])
         assert (written.rows, written.duplicates) == (2, 0)
     assert_nothing_was_denied()
 

@@ -66,9 +66,10 @@ class DeadLetterStreamReader(JetStreamStreamReader):
 def _of_advisories(options: SourceOptions) -> SourceOptions:
     """The options of a read of the captured advisories. Raises `UsageError` if no stream captures them."""
     assert options.dead_letters is not None
-    connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
     stream, consumer = options.dead_letters
-    found = connection.run(retry(lambda: captures(connection.js.api, stream, consumer), PLANNING_TIMEOUT))
+    with process_connection(options.connection, retry_for=PLANNING_TIMEOUT) as connection:
+        api = connection.js.api
+        found = connection.run(retry(lambda: captures(api, stream, consumer), PLANNING_TIMEOUT))
     subjects = {tuple(sorted(each)) for each in found.values()}
     if len(subjects) > 1:
         raise UsageError(
@@ -83,8 +84,9 @@ def _read_letters(options: SourceOptions, partition: InputPartition) -> Iterator
     stream, consumer = options.dead_letters
     for batch in read_partition(options, partition):
         advisories = batch.column("data").to_pylist()
-        connection = process_connection(options.connection, retry_for=OUTAGE)
-        yield _record_batch(connection.run(joined_letters(connection.js.api, stream, consumer, advisories)))
+        with process_connection(options.connection, retry_for=OUTAGE) as connection:
+            letters = connection.run(joined_letters(connection.js.api, stream, consumer, advisories))
+        yield _record_batch(letters)
 
 
 def _record_batch(letters: list[DeadLetter]) -> pa.RecordBatch:

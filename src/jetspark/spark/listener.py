@@ -21,7 +21,7 @@ from jetspark.errors import Error
 from jetspark.jetstream.context import JetStream
 from jetspark.metrics import MetricSample, job_samples
 from jetspark.reports.jobs import JobBatch, JobStatus, job_name
-from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, process_connection
+from jetspark.spark.connections import PLANNING_TIMEOUT, Lease, process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.query_lag import end_offsets, known_lag
 from jetspark.spark.reports import JobReporter
@@ -155,20 +155,23 @@ class ProgressListener(StreamingQueryListener):
     # --- in the thread
 
     def _report(self, query: _Query, unmeasured: list[Mapping[str, Any]]) -> None:
-        connection = self._connect()
-        if connection is None:
+        lease = self._connect()
+        if lease is None:
             return
-        if query.reporter is None:
-            query.reporter = JobReporter(connection, query.status)
         if unmeasured:
+            connection = lease.connection
             with contextlib.suppress(Error):
                 query.status.measure(connection.run(_waiting(connection.js, unmeasured)))
+        if query.reporter is None:
+            query.reporter = JobReporter(lease, query.status)
+        else:
+            lease.release()
 
     def _stop(self, query: _Query) -> None:
         if query.reporter is not None:
             query.reporter.stop()
 
-    def _connect(self) -> ProcessConnection | None:
+    def _connect(self) -> Lease | None:
         if time.monotonic() < self._tried + _RETRY:
             return None
         assert self._options is not None

@@ -8,16 +8,17 @@ from jetspark.core.signal import Signal
 from jetspark.errors import Error
 from jetspark.reports.jobs import JOBS, JobStatus
 from jetspark.reports.publisher import ReportPublisher
-from jetspark.spark.connections import ProcessConnection
+from jetspark.spark.connections import Lease
 
 __all__ = ["JobReporter"]
 
 
 class JobReporter:
-    """Publishes the `status` until `stop`."""
+    """Publishes the `status` until `stop`, which releases the connection."""
 
-    def __init__(self, connection: ProcessConnection, status: JobStatus) -> None:
-        self._connection = connection
+    def __init__(self, lease: Lease, status: JobStatus) -> None:
+        self._lease = lease
+        self._connection = connection = lease.connection
         self._changed = Signal()
         self._publisher = ReportPublisher(
             connection.js, f"{JOBS}.{status.name}", status.report, self._changed
@@ -32,3 +33,4 @@ class JobReporter:
         """Report the last state. Waits a few seconds at most."""
         with suppress(Error):
             self._connection.run(self._publisher.stop())
+        self._lease.release()

@@ -84,5 +84,5 @@ def test_a_context_says_where_and_as_whom_to_connect(tmp_path: Path, monkeypatch
     with run(users=[User(user="a", password="b")], domain="hub") as guarded:
         context = {"url": guarded.url, "user": "a", "password": "b", "jetstream_domain": "hub"}
         (tmp_path / "nats" / "context" / "prod.json").write_text(json.dumps(context))
-        connection = process_connection(parse_options({"context": "prod"}).connection, retry_for=60)
-        assert connection.run(connection.js.account_info()).domain == "hub"
+        with process_connection(parse_options({"context": "prod"}).connection, retry_for=60) as connection:
+            assert connection.run(connection.js.account_info()).domain == "hub"

@@ -188,8 +188,8 @@ def test_a_window_below_what_was_asked_for_is_refused(
 def test_a_window_below_the_default_is_warned_of(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     stream, enough = bench.stream(duplicate_window=60), bench.stream()
     options = parse_options({"servers": bench.url})
-    connection = process_connection(options.connection, retry_for=10)
-    with caplog.at_level(logging.WARNING, "jetspark"):
+    lease = process_connection(options.connection, retry_for=10)
+    with lease as connection, caplog.at_level(logging.WARNING, "jetspark"):
         targets = TargetStreams(connection.js, options)
         for name in (enough, stream, stream):
             connection.run(targets.find(f"{name}.a"))

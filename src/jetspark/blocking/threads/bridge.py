@@ -5,6 +5,7 @@ Every blocking object of the connection holds the bridge. Closing it ends all it
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import dataclasses
 import functools
@@ -43,6 +44,8 @@ class Bridge:
         self._lock = threading.Lock()
         self._closing = False
         self._closed = threading.Event()
+        # Of `close_in_loop`: the loop itself keeps no tasks.
+        self._ending: asyncio.Task[None] | None = None
         self.portal = Portal.acquire()
         #: Runs a coroutine in the loop and waits for its result.
         self.run = self.portal.run
@@ -125,6 +128,15 @@ class Bridge:
             self.portal.release()
             _open_bridges.discard(self)
             self._closed.set()
+
+    def close_in_loop(self) -> None:
+        """`close` for callbacks in the loop, which cannot wait. A lost connection makes no more attempts."""
+
+        async def close() -> None:
+            await self._close()
+            threading.Thread(target=self.close, name="jetspark-close", daemon=True).start()
+
+        self._ending = asyncio.get_running_loop().create_task(close())
 
     async def _close(self) -> None:
         if self.connection.connected:

@@ -9,7 +9,7 @@ from jetspark.logs.job.config import Config, SinkWriter
 from jetspark.logs.job.dead_letters import HEADER_BYTES
 from jetspark.logs.job.target import MessageTarget, TargetFinder
 from jetspark.logs.toml_lines import Where
-from jetspark.spark.connections import ProcessConnection, process_connection
+from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.read.streams import find_streams
 
@@ -30,22 +30,20 @@ class Outputs:
 
 def check_server(config: Config, where: Where) -> Outputs:
     """Look up the streams of the job. Raises `ConnectionError`, `StreamNotFound` and `UsageError`."""
-    connection, streams = _find_source(config)
-    if config.source.subjects:
-        streams.clear()  # `check_target` compared the subjects.
-    finder = TargetFinder(connection, config.source.connection_options(), streams, where)
-    sink = config.sink.open(config, where, finder)
-    subject = config.dead_letters.subject
-    letters = None if subject is None else finder.find("dead_letters.subject", subject, HEADER_BYTES)
-    return Outputs(sink, letters)
+    options = parse_options(config.source.options())
+    with process_connection(options.connection, retry_for=_CONNECT_TIMEOUT) as connection:
+        streams = set(connection.run(find_streams(connection.js, options.stream)))
+        if config.source.subjects:
+            streams.clear()  # `check_target` compared the subjects.
+        finder = TargetFinder(connection, config.source.connection_options(), streams, where)
+        sink = config.sink.open(config, where, finder)
+        subject = config.dead_letters.subject
+        letters = None if subject is None else finder.find("dead_letters.subject", subject, HEADER_BYTES)
+        return Outputs(sink, letters)
 
 
 def check_source(config: Config) -> None:
     """Look up the streams that the job reads. Raises `ConnectionError` and `StreamNotFound`."""
-    _find_source(config)
-
-
-def _find_source(config: Config) -> tuple[ProcessConnection, set[str]]:
     options = parse_options(config.source.options())
-    connection = process_connection(options.connection, retry_for=_CONNECT_TIMEOUT)
-    return connection, set(connection.run(find_streams(connection.js, options.stream)))
+    with process_connection(options.connection, retry_for=_CONNECT_TIMEOUT) as connection:
+        connection.run(find_streams(connection.js, options.stream))

@@ -69,8 +69,8 @@ class JobReports:
     def __enter__(self) -> Self:
         try:
             # The connection that the preflight has opened.
-            connection = process_connection(self._options, retry_for=PLANNING_TIMEOUT)
-            self._reporter = JobReporter(connection, self.status)
+            lease = process_connection(self._options, retry_for=PLANNING_TIMEOUT)
+            self._reporter = JobReporter(lease, self.status)
         except Error as error:
             logger.debug("no reports of %s: %s", self.status.name, error)
         return self

@@ -91,11 +91,12 @@ def _settle(rows: DataFrame, options: Mapping[str, str], settling: _Settling) ->
     for row in rows.select("stream", "sequence").toLocalIterator():
         by_stream.setdefault(row.stream, set()).add(row.sequence)
     if by_stream:
-        connection = process_connection(parse_options(options).connection, retry_for=PLANNING_TIMEOUT)
-        for stream, found in by_stream.items():
-            sequences = sorted(found)
-            for place in range(0, len(sequences), _PIECE):
-                connection.run(_run(settling, connection.js, stream, sequences[place : place + _PIECE]))
+        connect = parse_options(options).connection
+        with process_connection(connect, retry_for=PLANNING_TIMEOUT) as connection:
+            for stream, found in by_stream.items():
+                sequences = sorted(found)
+                for place in range(0, len(sequences), _PIECE):
+                    connection.run(_run(settling, connection.js, stream, sequences[place : place + _PIECE]))
     return sum(map(len, by_stream.values()))
 
 

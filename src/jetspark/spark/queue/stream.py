@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, process_connection
+from jetspark.spark.connections import PLANNING_TIMEOUT, Lease, ProcessConnection, process_connection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.queue.offsets import QueueOffset
 from jetspark.spark.queue.partition import partitions_of_batch, read_batch
@@ -72,8 +72,13 @@ class JetStreamQueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_batch(self._options, partition)
 
     @cached_property
-    def _connection(self) -> ProcessConnection:
+    def _lease(self) -> Lease:
+        # For as long as the query runs: this process ends with it.
         return process_connection(self._options.connection, retry_for=PLANNING_TIMEOUT)
+
+    @property
+    def _connection(self) -> ProcessConnection:
+        return self._lease.connection
 
     @cached_property
     def _worker(self) -> QueueWorker:

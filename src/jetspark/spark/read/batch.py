@@ -35,8 +35,8 @@ class JetStreamReader(DataSourceReader):
         options = self._options
         if options.reads_current:
             return [BucketPartition()]
-        connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
-        ranges = connection.run(self._ranges(connection.js))
+        with process_connection(options.connection, retry_for=PLANNING_TIMEOUT) as connection:
+            ranges = connection.run(self._ranges(connection.js))
         # A sequence asks for exact messages; "earliest" and a time ask for whatever the stream holds.
         exact = isinstance(options.starting_position, tuple)
         return partitions_of(ranges, options, head_may_vanish=not exact)

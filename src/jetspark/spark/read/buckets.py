@@ -59,11 +59,11 @@ def revisions(chunk: Chunk, stream: str) -> pa.RecordBatch:
 
 def read_bucket(options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a `BucketPartition`."""
-    connection = process_connection(options.connection, retry_for=options.retry_seconds)
-    if options.object_store is not None:
-        yield from map(_object_rows, connection.iterate(_objects(connection.js, options.object_store)))
-    else:
-        yield from map(_key_rows, connection.iterate(_current(connection.js, options)))
+    with process_connection(options.connection, retry_for=options.retry_seconds) as connection:
+        if options.object_store is not None:
+            yield from map(_object_rows, connection.iterate(_objects(connection.js, options.object_store)))
+        else:
+            yield from map(_key_rows, connection.iterate(_current(connection.js, options)))
 
 
 async def _current(js: JetStream, options: SourceOptions) -> AsyncIterator[list[KeyValueEntry]]:

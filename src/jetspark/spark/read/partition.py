@@ -62,30 +62,31 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
         else:
             report_loss(lost, options)
 
-    connection = process_connection(options.connection, retry_for=options.retry_seconds)
+    with process_connection(options.connection, retry_for=options.retry_seconds) as connection:
+        arriving = read_ranges(
+            connection.js.api,
+            partition.ranges,
+            subjects=options.subjects,
+            on_loss=on_loss,
+            outage=options.retry_seconds,
+            headers_only=not options.include_data,
+        )
+        for parts in connection.iterate(arriving):
+            # A batch has messages of consumers, or of direct gets: their metadata is in different places.
+            for _, group in groupby(parts, key=lambda part: bool(part[1][0].reply)):
+                yield _rows(options, *_joined(list(group)))
+
+
+def _rows(options: SourceOptions, streams: str | list[str], chunk: Chunk) -> pa.RecordBatch:
+    if options.bucket is not None:
+        return revisions(chunk, options.stream[0])
     # Slow to import, and planning does not need it.
     from jetspark.arrow import record_batch, with_headers_as_columns, without_data  # noqa: PLC0415
 
     rows = record_batch if options.include_data else without_data
-
+    batch = rows(chunk, streams, headers=options.include_headers)
     columns = dict(options.header_columns)
-    arriving = read_ranges(
-        connection.js.api,
-        partition.ranges,
-        subjects=options.subjects,
-        on_loss=on_loss,
-        outage=options.retry_seconds,
-        headers_only=not options.include_data,
-    )
-    for parts in connection.iterate(arriving):
-        # A batch has messages of consumers, or of direct gets: their metadata is in different places.
-        for _, group in groupby(parts, key=lambda part: bool(part[1][0].reply)):
-            streams, chunk = _joined(list(group))
-            if options.bucket is not None:
-                yield revisions(chunk, options.stream[0])
-                continue
-            batch = rows(chunk, streams, headers=options.include_headers)
-            yield with_headers_as_columns(batch, chunk, columns) if columns else batch
+    return with_headers_as_columns(batch, chunk, columns) if columns else batch
 
 
 def _joined(parts: Sequence[Part]) -> tuple[str | list[str], Chunk]:

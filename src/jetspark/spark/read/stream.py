@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from jetspark.spark.connections import PLANNING_TIMEOUT, ProcessConnection, process_connection
+from jetspark.spark.connections import PLANNING_TIMEOUT, Lease, ProcessConnection, process_connection
 from jetspark.spark.options import SourceOptions
 from jetspark.spark.read.offsets import Offset, ranges_between
 from jetspark.spark.read.partition import partitions_of, read_partition
@@ -129,8 +129,13 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return read_partition(self._options, partition)
 
     @cached_property
-    def _connection(self) -> ProcessConnection:
+    def _lease(self) -> Lease:
+        # For as long as the query runs: this process ends with it.
         return process_connection(self._options.connection, retry_for=PLANNING_TIMEOUT)
+
+    @property
+    def _connection(self) -> ProcessConnection:
+        return self._lease.connection
 
     @cached_property
     def _tracker(self) -> Tracker:

@@ -60,8 +60,8 @@ class JetStreamWriter(DataSourceArrowWriter):
         if options.bucket is not None:
             by_option = f"{key_prefix(options.bucket)}key"
         for subject in filter(None, (by_option, options.dead_letter_subject)):
-            connection = process_connection(options.connection, retry_for=PLANNING_TIMEOUT)
-            connection.run(TargetStreams(connection.js, options).find(subject))
+            with process_connection(options.connection, retry_for=PLANNING_TIMEOUT) as connection:
+                connection.run(TargetStreams(connection.js, options).find(subject))
         self._options = options
         self._job = uuid.uuid4().hex
         self._began = time.time()
@@ -108,15 +108,19 @@ def _check(options: SourceOptions, schema: StructType) -> None:
 
 
 def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskResult:
+    with process_connection(options.connection, retry_for=options.retry_seconds) as connection:
+        encoder = _encoder(options, run, connection.js.connection.max_payload)
+        return write_rows(connection, options, encoder, rows)
+
+
+def _encoder(options: SourceOptions, run: str, max_payload: int) -> RowEncoder:
     partition = _context().partitionId()
-    connection = process_connection(options.connection, retry_for=options.retry_seconds)
-    encoder = RowEncoder(
+    return RowEncoder(
         subject=options.subject,
         stream=options.stream[0] if options.stream else None,
         id_prefix=f"{options.msg_id_prefix}{run}/{partition}/",
         place=f"partition {partition}",
-        max_size=connection.js.connection.max_payload
-        - (_BATCH_HEADERS if options.publish_mode == "atomic" else 0),
+        max_size=max_payload - (_BATCH_HEADERS if options.publish_mode == "atomic" else 0),
         keep_control_headers=options.control_headers == "keep" or options.bucket is not None,
         dead_letters=options.dead_letter_subject,
         subject_column="subject" if options.bucket is None else "key",
@@ -124,7 +128,6 @@ def _write(options: SourceOptions, run: str, rows: Iterable[Columns]) -> TaskRes
         # Columns that an INSERT leaves out are null.
         fills_subjects=options.of_table and options.bucket is None,
     )
-    return write_rows(connection, options, encoder, rows)
 
 
 def _context() -> TaskContext:

@@ -123,8 +123,8 @@ class JetStreamSource(Section, SourceSection, frozen=True):
         from jetspark.spark.schema import read_schema  # noqa: PLC0415 - loads Spark
 
         options = parse_options({**self.options(), **_header_options(headers)})
-        connection = process_connection(options.connection, retry_for=OUTAGE)
-        found = connection.run(_get(connection.js, places, options))
+        with process_connection(options.connection, retry_for=OUTAGE) as connection:
+            found = connection.run(_get(connection.js, places, options))
         columns: dict[str, list[object]] = {
             "subject": [_text(message.subject) for _, message in found],
             "data": [message.data for _, message in found],
