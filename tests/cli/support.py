@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from jetspark.cli.main import main
+from jetspark.cli.ui.output import Output
 
-__all__ = ["Cli", "Process", "Result", "Terminal"]
+__all__ = ["Cli", "Process", "Result", "Terminal", "signal_when_printing"]
 
 LONG = 60.0  # seconds; only a hang takes so long
 
@@ -79,6 +80,17 @@ class Cli:
         assert "Traceback" not in result.err
         assert "bug in jetspark" not in result.err
         return result.err
+
+
+def signal_when_printing(monkeypatch: pytest.MonkeyPatch, method: str, number: int) -> None:
+    """Send this process a signal as soon as a method of `Output` has printed something."""
+    printing: Callable[..., None] = getattr(Output, method)
+
+    def print_and_signal(self: Output, *args: object, **fields: object) -> None:
+        printing(self, *args, **fields)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Output, method, print_and_signal)
 
 
 class Process:

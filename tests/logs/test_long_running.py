@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jetspark.server import Server
-from tests.cli.support import Cli, Process
+from tests.cli.support import Cli, Process, signal_when_printing
 from tests.support.extras import without
 from tests.support.metrics_page import served_by
 from tests.support.scrape import Scrape, scrape
@@ -98,6 +98,16 @@ def test_ship_and_consume_logs_serve_the_metrics_of_the_table_and_log_json_alone
         each.signal(signal.SIGTERM)
         ended = each.end()
         assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_right_after_the_first_line_stops_them_with_0(
+    cli: Cli, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    cli("ship", log, "--once", "--create", "LOGS")
+    signal_when_printing(monkeypatch, "inform", number)
+    for command in (("ship", log), ("consume-logs", "LOGS", tmp_path / "out")):
+        assert cli(*command, "--metrics-port", "0").err.startswith("jetspark: serving metrics http://")
 
 
 def test_errors_are_json_too(cli: Cli, log: Path) -> None:

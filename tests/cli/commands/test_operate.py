@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jetspark.server import Server
-from tests.cli.support import Cli, Process
+from tests.cli.support import Cli, Process, signal_when_printing
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -30,6 +30,14 @@ def test_a_server_runs_until_it_is_told_to_end(
     assert (result.code, result.err) == (0, "")
     assert not Path(told["store_dir"]).exists()
     cli.fails("stream", "ls", code=3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_is_stopped_by_a_signal_right_after_its_first_line(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    signal_when_printing(monkeypatch, "record", number)
+    assert cli.json("server", "run", "--port", 0)["url"].startswith("nats://127.0.0.1:")
 
 
 def test_a_server_keeps_the_store_that_it_was_given(

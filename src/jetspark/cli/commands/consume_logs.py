@@ -123,13 +123,13 @@ async def consume_logs(
         with traced(js.connection, "jetspark-consume-logs", on=otel) as tracing:
             writer = LogConsumer(js, found, files, options, run.out.warn, tracing=tracing)
             source = LoopSource(lambda: log_writer_samples(stream, consumer, writer.status))
-            with serve_metrics(run.out, metrics_port, metrics_address, source, js.connection):
-                await run_until_stopped(
-                    writer.run(),
-                    writer.stop,
-                    report=lambda seconds: _show(run, writer.status, seconds),
-                    interval=metrics,
-                )
+            await run_until_stopped(
+                writer.run(),
+                writer.stop,
+                around=serve_metrics(run.out, metrics_port, metrics_address, source, js.connection),
+                report=lambda seconds: _show(run, writer.status, seconds),
+                interval=metrics,
+            )
 
 
 async def _consumer(js: JetStream, stream: str, config: ConsumerConfig, ack_interval: float) -> Consumer:

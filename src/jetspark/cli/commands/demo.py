@@ -20,7 +20,7 @@ from jetspark.cli.args.units import show_count
 from jetspark.cli.command import Run, command, single
 from jetspark.cli.ui.failure import Failure, require
 from jetspark.cli.ui.output import Output
-from jetspark.cli.ui.signals import stopped_by_signals
+from jetspark.cli.ui.signals import wait_for_signal
 from jetspark.errors import Error, UsageError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def demo(
             draw(place / "throughput_and_lag.png", pipeline.samples, pipeline.killed)
             _show(run, counts, pipeline, time.monotonic() - began)
             if hold:
-                _hold(run, pipeline)
+                wait_for_signal(lambda: _announce(run, pipeline.server.url))
     except Error as error:
         raise Failure(str(error), f"All files are in {place}") from error
     if not counts.match:
@@ -150,13 +150,9 @@ def _start_console(run: Run, pipeline: Pipeline) -> None:
         run.out.warn(f"the console does not start: {error}")
 
 
-def _hold(run: Run, pipeline: Pipeline) -> None:
-    """Wait for Ctrl-C or SIGTERM."""
+def _announce(run: Run, url: str) -> None:
     if not run.out.json:
-        run.out.text(f"The server at {pipeline.server.url} stays up. Ctrl-C ends it")
-    over = threading.Event()
-    with stopped_by_signals(over.set, over.set):
-        over.wait()
+        run.out.text(f"The server at {url} stays up. Ctrl-C ends it")
 
 
 def _watch(pipeline: Pipeline, view: _View, seconds: float, *, kill: bool) -> None:

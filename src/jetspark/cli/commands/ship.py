@@ -195,13 +195,13 @@ async def ship(
         with traced(js.connection, "jetspark-ship", on=otel) as tracing:
             agent = Agent(js, options, run.out.warn, tracing=tracing)
             source = LoopSource(lambda: agent_samples(agent_name(options), agent.status()))
-            with serve_metrics(run.out, metrics_port, metrics_address, source, js.connection):
-                await run_until_stopped(
-                    agent.run(),
-                    agent.stop,
-                    report=lambda seconds: _show(run, agent.status(), seconds),
-                    interval=metrics,
-                )
+            await run_until_stopped(
+                agent.run(),
+                agent.stop,
+                around=serve_metrics(run.out, metrics_port, metrics_address, source, js.connection),
+                report=lambda seconds: _show(run, agent.status(), seconds),
+                interval=metrics,
+            )
 
 
 async def _create(js: JetStream, name: str, options: ShipOptions) -> None:

@@ -2,7 +2,8 @@
 
 Most commands are cancelled and end with 130 or 143 (`cancelled_by_sigterm`; asyncio itself cancels at
 Ctrl-C). Commands that run until they are stopped finish their work instead (`run_until_stopped`,
-`stopped_by_signals`).
+`stopped_by_signals`, `wait_for_signal`). Their handlers are in place before they print that they run: a
+reader of that line may stop them at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import typer
 
 from jetspark.cli.ui.failure import Exit
 
-__all__ = ["cancelled_by_sigterm", "run_until_stopped", "stopped_by_signals"]
+__all__ = ["cancelled_by_sigterm", "run_until_stopped", "stopped_by_signals", "wait_for_signal"]
 
 #: The signals that stop a command, and the exit codes that stand for them.
 _CODES: Final = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
@@ -55,13 +56,14 @@ async def run_until_stopped(
     work: Coroutine[Any, Any, None],
     stop: Callable[[], None],
     *,
+    around: AbstractContextManager[None],
     report: Callable[[float], None],
     interval: float | None,
 ) -> None:
     """Run `work` to its end; the first Ctrl-C or SIGTERM calls `stop`, the second one ends the process.
 
-    `report` gets the seconds since the start: every `interval` seconds (10 by default, 0 is never), and at
-    the end.
+    `around` is entered once signals are handled, and left before the last report. `report` gets the seconds
+    since the start: every `interval` seconds (10 by default, 0 is never), and at the end.
     """
     loop = asyncio.get_running_loop()
     began = time.monotonic()
@@ -85,8 +87,10 @@ async def run_until_stopped(
     seconds = 10.0 if interval is None else interval
     reporting = asyncio.ensure_future(report_often(seconds)) if seconds > 0 else None
     try:
-        await work
+        with around:
+            await work
     finally:
+        work.close()
         if reporting is not None:
             reporting.cancel()
         if _in_main_thread():
@@ -112,6 +116,14 @@ def stopped_by_signals(stop: Callable[[], None], stop_now: Callable[[], None]) -
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def wait_for_signal(announce: Callable[[], None]) -> None:
+    """Call `announce`, which prints that the command waits, and wait for Ctrl-C or SIGTERM."""
+    over = threading.Event()
+    with stopped_by_signals(over.set, over.set):
+        announce()
+        over.wait()
 
 
 def _in_main_thread() -> bool:
