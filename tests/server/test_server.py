@@ -18,7 +18,7 @@ import pytest
 
 from jetspark.errors import ServerNotFound, ServerStartError, UsageError
 from jetspark.server import Server, User, binary, run
-from jetspark.server.cluster import _free_ports
+from jetspark.server.ports import free_ports
 from jetspark.server.ready import is_open
 from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
@@ -51,7 +51,7 @@ def test_two_servers_have_ports_of_their_own() -> None:
 
 
 def test_a_port_and_a_name_can_be_chosen() -> None:
-    (port,) = _free_ports(1)  # which no other process is given meanwhile
+    (port,) = free_ports(1)  # which no other process is given meanwhile
     with run(port=port, name="chosen") as server, RawClient(port) as client:
         assert server.port == port
         assert client.info["server_name"] == "chosen"

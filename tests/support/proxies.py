@@ -7,6 +7,8 @@ import base64
 from types import TracebackType
 from typing import Self
 
+from jetspark.server.ports import bind_free_port
+
 __all__ = ["HTTPProxy", "SocksProxy"]
 
 
@@ -28,7 +30,7 @@ class _Proxy:
         return f"{self.scheme}://{login}127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, sock=bind_free_port())
         return self
 
     async def __aexit__(

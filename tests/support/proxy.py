@@ -13,6 +13,8 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from jetspark.server.ports import bind_free_port
+
 __all__ = ["Filter", "TCPProxy"]
 
 Filter = Callable[[bytes], bytes | None]
@@ -43,12 +45,13 @@ class TCPProxy:
         self.accepted = 0
         """The number of connections accepted so far."""
         self._scheme = scheme
-        self._port = 0
+        # Bound and not listening: nobody else takes the port while it refuses.
+        self._holder = bind_free_port()
+        self._port: int = self._holder.getsockname()[1]
         self._delay = 0.0
         self._cuts = 0
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._holder = socket.socket()
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -116,10 +119,6 @@ class TCPProxy:
     # --- start and end
 
     async def __aenter__(self) -> Self:
-        # Bound and not listening: nobody else takes the port while it refuses.
-        self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._holder.bind((_HOST, self._port))
-        self._port = self._holder.getsockname()[1]
         self.accept()
         return self
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
+from jetspark.server.ports import bind_free_port
 from jetspark.wire import AnyFrame, ConnectFrame, Parser, PingFrame, PubFrame, SubFrame, UnsubFrame, encode
 from jetspark.wire.headers import HeadersLike, encode_headers
 from jetspark.wire.subjects import subject_matches
@@ -232,7 +233,7 @@ class ScriptedServer:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Peer(self), "127.0.0.1", 0, ssl=self._tls)
+        self._server = await loop.create_server(lambda: Peer(self), sock=bind_free_port(), ssl=self._tls)
         return self
 
     async def __aexit__(

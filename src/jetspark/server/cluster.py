@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import re
 import secrets
-import socket
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import Self, Unpack
 
 from jetspark.errors import ServerStartError, UsageError
-from jetspark.server.config import HOST
 from jetspark.server.options import Member, OptionNames, Options
+from jetspark.server.ports import free_ports
 from jetspark.server.probe import can_replicate, credentials
 from jetspark.server.process import Server
 from jetspark.server.ready import POLL, last_lines
@@ -28,9 +26,6 @@ _LEADER = re.compile(
 _ATTEMPTS = 5
 _READY_TIMEOUT = 60.0  # seconds; a failed election is repeated after 4 to 9
 _PROBE_TIMEOUT = 2.0  # seconds; an answer takes about 0.1
-# Below the ephemeral ports of Linux and macOS, so that no other process is given a route port before its
-# server starts, or while it is down where ports cannot be held.
-_ROUTE_PORTS = range(20_000, 30_000)
 
 
 def run_cluster(n: int = 3, **options: Unpack[OptionNames]) -> Cluster:
@@ -139,7 +134,7 @@ class Cluster:
         await asyncio.to_thread(self.stop)
 
     def _make_servers(self) -> list[Server]:
-        ports = _free_ports(self._n)
+        ports = free_ports(self._n)
         secret = secrets.token_hex(16)
         servers = []
         for number, port in enumerate(ports, start=1):
@@ -186,19 +181,3 @@ class Cluster:
         info = server.info(deadline)
         known = info.get("connect_urls", [])
         return not info or (isinstance(known, list) and len(known) >= self._n)
-
-
-def _free_ports(n: int) -> list[int]:
-    """Return `n` ports on which no process listens now."""
-    ports: list[int] = []
-    for port in random.sample(_ROUTE_PORTS, k=len(_ROUTE_PORTS)):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        ports.append(port)
-        if len(ports) == n:
-            return ports
-    raise ServerStartError("no free ports for the routes of the cluster")
