@@ -9,7 +9,7 @@ PY      := $(VENV)/bin/python
 DEV     := $(VENV)/.dev-installed
 SPARK   := $(VENV)/.spark-installed
 BENCH   := $(VENV)/.bench-installed
-ARCHIVE := $(VENV)/.classes-archived
+WARM    := $(VENV)/.warmed
 DOCS    := $(VENV)-docs/.installed
 COMPILED := src/jetspark/wire/compiled.pyx
 
@@ -45,7 +45,7 @@ install: $(SPARK) ## create .venv with the locked tools, Spark, Java if none fit
 	@scripts/with-java true
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
-test: $(ARCHIVE) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
+test: $(WARM) ## run the tests (ARGS="tests/wire -k parser", THOROUGH=1 tries more of everything)
 ifeq ($(strip $(ARGS)),)
 	$(BROWSER) $(PYTEST) -n $$(($(WORKERS) * 4)) tests $(COMPUTING:%=--ignore=%); without=$$?; \
 	$(PYTEST) -n $$(($(WORKERS) + 1)) $(COMPUTING) && exit $$without
@@ -53,7 +53,7 @@ else
 	$(BROWSER) $(PYTEST) -n $(WORKERS) $(ARGS)
 endif
 
-test-faults: $(ARCHIVE) ## kill servers, leaders, agents and Spark at random moments (ARGS="tests/faults -k leader")
+test-faults: $(WARM) ## kill servers, leaders, agents and Spark at random moments (ARGS="tests/faults -k leader")
 	$(PYTEST) -m faults -n $$(($(WORKERS) * 2)) --log-level INFO $(or $(ARGS),tests)
 
 test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without the compiled part
@@ -146,11 +146,13 @@ $(SPARK): requirements/spark.lock $(DEV)
 	@$(PY) $(PIP) $(LOCKED) -r requirements/spark.lock
 	@touch $@
 
-# An archive of Spark's classes, with which its many short-lived processes start in half the time.
-$(ARCHIVE): $(SPARK)
-	@echo "Archiving the classes of Spark for the tests ..."
+# An archive of Spark's classes, with which its many short-lived processes start in half the time; and the bytecode of
+# the tests, which otherwise each worker would compile for itself.
+$(WARM): $(SPARK)
+	@echo "Archiving the classes of Spark and compiling the tests ..."
 	@scripts/with-java $(PY) -m tests.support.quick_spark 2>$(VENV)/archive.log || \
 	    echo "No archive; tests are slower without it. The reason is in $(VENV)/archive.log"
+	@$(PY) -m pytest --collect-only -q tests >/dev/null
 	@touch $@
 
 $(DOCS): requirements/docs.lock | $(PY)
