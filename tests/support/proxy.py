@@ -6,6 +6,7 @@ It runs in the event loop of the test. Closing it leaves no task and no socket b
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from collections.abc import Callable
@@ -19,6 +20,8 @@ __all__ = ["Filter", "TCPProxy"]
 
 Filter = Callable[[bytes], bytes | None]
 """Gets each received chunk and returns the bytes to forward; `None` or `b""` drops it."""
+
+logger = logging.getLogger("jetspark")
 
 _HOST = "127.0.0.1"
 _CHUNK = 256 * 1024
@@ -73,14 +76,17 @@ class TCPProxy:
 
     def stall(self) -> None:
         """Forward nothing: both sides keep a dead connection. New connections are accepted."""
+        logger.info("proxy: stall")
         self._flowing.clear()
 
     def unstall(self) -> None:
         """Forward again, starting with the bytes held back."""
+        logger.info("proxy: unstall")
         self._flowing.set()
 
     def cut(self) -> int:
         """Reset all connections and return their number. They forward nothing more from now on."""
+        logger.info("proxy: cut")
         self._cuts += 1
         for task in self._connections:
             task.cancel()
@@ -92,6 +98,7 @@ class TCPProxy:
 
     def refuse(self) -> None:
         """Stop listening: new connections are refused. Open ones stay; see `cut`."""
+        logger.info("proxy: refuse")
         if self._accepting is not None:
             self._accepting.cancel()
             self._accepting = None
@@ -104,6 +111,7 @@ class TCPProxy:
         """Listen again, on the same port."""
         if self._listener is not None:
             return
+        logger.info("proxy: accept")
         listener = socket.socket()
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -211,6 +211,7 @@ class Server:
         deadline = time.monotonic() + self._options.ready_timeout
         self.spawn()
         self.wait_ready(deadline)
+        self._log_event("started")
 
     def spawn(self) -> None:
         """Start without waiting for an answer: the first half of `start`. `wait_ready` is the second."""
@@ -267,6 +268,8 @@ class Server:
         A store given as `store_dir` is kept; a temporary store is removed, unlike by `restart` and `kill`.
         Does nothing when it is stopped.
         """
+        if self.running:
+            self._log_event("stopped")
         self._end(timeout)
         if self._files is not None:
             self._last_log = self._files.read_log()
@@ -277,19 +280,23 @@ class Server:
 
     def kill(self) -> None:
         """Send SIGKILL. The store stays; `start` uses it again."""
+        self._log_event("killed")
         self._end(timeout=0)
 
     def restart(self, timeout: float = 5.0) -> None:
         """Stop it if it runs, and start it on the same port with the same store."""
+        self._log_event("restarted")
         self._end(timeout)
         self.start()
 
     def pause(self) -> None:
         """Send SIGSTOP: it stops answering, and its connections stay open."""
+        self._log_event("paused")
         self._running().signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Send SIGCONT, which ends `pause`."""
+        self._log_event("resumed")
         self._running().signal(signal.SIGCONT)
 
     def lame_duck(self) -> None:
@@ -338,6 +345,9 @@ class Server:
         await asyncio.to_thread(self.stop)
 
     # --- internals
+
+    def _log_event(self, event: str) -> None:
+        logger.info("nats-server at port %d was %s", self._port, event)
 
     def _running(self) -> Guarded:
         if self._process is None or not self._process.running:
