@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jetspark.arrow import SCHEMA, SCHEMA_WITHOUT_HEADERS, record_batch
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import Headers, encode_headers
+from tests.support.cases import for_each
 
 NOON_NS = 1_769_860_800_123_456_789
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
@@ -169,7 +170,7 @@ def test_sequences_and_times_come_out_of_acknowledgement_subjects_of_both_kinds(
         assert {row["timestamp"] for row in table} == {NOON}
 
 
-@pytest.mark.parametrize("sequence", [1, 2**31, 2**53 + 1, 2**63 - 1])
+@for_each("sequence", [1, 2**31, 2**53 + 1, 2**63 - 1])
 def test_large_sequences_are_exact(sequence: int) -> None:
     assert rows([delivered(sequence)])[0]["sequence"] == sequence
 

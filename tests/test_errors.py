@@ -14,6 +14,7 @@ import pytest
 
 from jetspark import errors
 from jetspark.errors import Error
+from tests.support.cases import for_each
 
 CLASSES: list[type[Error]] = [getattr(errors, name) for name in errors.__all__]
 
@@ -31,7 +32,7 @@ SAMPLES = {
     "Mapping[str, tuple[object, object]] | None": {"ack_wait": (30.0, 5.0)},
 }
 
-every_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+every_class = for_each("cls", CLASSES, ids=lambda cls: cls.__name__)
 
 
 def arguments(cls: type[Error]) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def test_str_is_the_message_and_then_the_hint(cls: type[Error]) -> None:
     assert "None" not in str(cls(**given | {"hint": None}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cls", "builtin"),
     [
         (errors.Timeout, TimeoutError),

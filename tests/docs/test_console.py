@@ -16,6 +16,7 @@ from tests.cli.support import Cli, Process
 from tests.docs.console import ROOT, Page, mask
 from tests.docs.logs import access_log
 from tests.logs.conftest import cli, no_settings, process
+from tests.support.cases import for_each
 from tests.support.waiting import wait_until
 
 __all__ = ["cli", "no_settings", "process"]
@@ -31,7 +32,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("in 1.10 s: 9,108 messages/s", "in 0.1 s: 12 messages/s"),

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from jetspark import (
     ConsumerConfig,
     JetStream,
@@ -30,6 +28,7 @@ from jetspark.jetstream.push.options import PushKeywords
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.server.options import Options
 from jetspark.spark.options.table import OPTIONS
+from tests.support.cases import for_each
 
 MODELS = [StreamConfig, ConsumerConfig, StreamSource, KeyValueConfig, ObjectStoreConfig]
 CONFIGS = [*MODELS, ShipOptions]
@@ -50,7 +49,7 @@ def fields(config: type) -> list[str]:
     return list(config.__struct_fields__)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+@for_each("config", CONFIGS, ids=lambda config: config.__name__)
 def test_every_field_of_a_configuration_is_documented(config: type) -> None:
     said = documented(config.__doc__ or "", "Attributes")
     assert list(said) == [name for name in fields(config) if name != "extra"]
@@ -59,13 +58,13 @@ def test_every_field_of_a_configuration_is_documented(config: type) -> None:
             assert re.search(r"\bseconds\b", said[field], re.IGNORECASE), f"{field} is in seconds"
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+@for_each("config", CONFIGS, ids=lambda config: config.__name__)
 def test_every_field_of_a_configuration_says_its_default(config: type) -> None:
     said = documented(config.__doc__ or "", "Attributes")
     assert [name for name, text in said.items() if not re.search(r"\bdefault\b|Required", text)] == []
 
 
-@pytest.mark.parametrize("config", MODELS, ids=lambda config: config.__name__)
+@for_each("config", MODELS, ids=lambda config: config.__name__)
 def test_help_shows_no_type_of_the_wire(config: type) -> None:
     shown = pydoc.plain(pydoc.render_doc(config))
     assert "'ns'" not in shown
@@ -85,7 +84,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "origin"), FUNCTIONS, ids=lambda each: each.__qualname__)
+@for_each(("function", "origin"), FUNCTIONS, ids=lambda each: each.__qualname__)
 def test_editors_show_the_options_of(function: Callable[..., Any], origin: Callable[..., Any]) -> None:
     shown = inspect.signature(function).parameters
     assert [name for name, each in shown.items() if each.kind is each.VAR_KEYWORD] == []
@@ -99,7 +98,7 @@ def test_editors_show_the_options_of(function: Callable[..., Any], origin: Calla
     assert actual | lists == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "function",
     [server.run, JetStream.ordered_consumer, JetStream.publisher, connect],
     ids=lambda function: function.__qualname__,

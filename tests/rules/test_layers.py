@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import for_each
+
 SRC = Path(__file__).parents[2] / "src"
 
 # From bottom to top. A part imports itself and whatever is below it, never a neighbour on its line.
@@ -271,7 +273,7 @@ def _packages() -> list[Path]:
     return sorted(path for path in (SRC / "jetspark").rglob("__init__.py") if path.parent.name != "jetspark")
 
 
-@pytest.mark.parametrize("path", _packages(), ids=module_name)
+@for_each("path", _packages(), ids=module_name)
 def test_every_package_has_a_map_of_what_is_in_it(path: Path) -> None:
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
     children = {
@@ -290,7 +292,7 @@ def test_every_room_that_has_a_place_exists() -> None:
             assert (directory / f"{name}.py").exists() or (directory / name).is_dir(), f"{package}.{name}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("module", "source"),
     [
         pytest.param("jetspark.wire.parser", "import jetspark.core.connection", id="upwards"),
@@ -344,7 +346,7 @@ def test_the_checker_keeps_what_needs_extras_out_of_the_package(target: str) -> 
     assert len(violations(f"from . import {target}", "jetspark", is_package=True)) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("module", "source"),
     [
         ("jetspark.core.connection", "import asyncio\nfrom jetspark.wire import parser"),

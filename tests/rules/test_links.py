@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.cases import for_each
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
@@ -40,9 +40,7 @@ def test_the_pages_have_links() -> None:
     assert len(LINKS) > 40
 
 
-@pytest.mark.parametrize(
-    ("page", "target"), LINKS, ids=[f"{page.relative_to(ROOT)}->{target}" for page, target in LINKS]
-)
+@for_each(("page", "target"), LINKS, ids=[f"{page.relative_to(ROOT)}->{target}" for page, target in LINKS])
 def test_a_link_resolves(page: Path, target: str) -> None:
     name, _, anchor = target.partition("#")
     file = (page.parent / name).resolve() if name else page

@@ -28,6 +28,7 @@ import jetspark
 from jetspark import connect
 from jetspark.jetstream.model import info
 from jetspark.server import Server
+from tests.support.cases import for_each
 from tests.support.consuming import make_stream
 
 GUIDE = Path(__file__).parents[2] / "docs" / "migrating-from-nats-py.md"
@@ -136,7 +137,7 @@ THEIRS = {
 }
 
 
-@pytest.mark.parametrize("part", THEIRS)
+@for_each("part", THEIRS)
 def test_the_guide_has_a_line_for_every_name_of(part: str) -> None:
     listed = {word for _, theirs, _ in rows() for word in re.findall(r"\w+", theirs)}
     assert sorted(THEIRS[part] - listed) == []

@@ -32,6 +32,7 @@ from jetspark.jetstream.publish import atomic, publisher
 from jetspark.jetstream.pull import iterate
 from jetspark.jetstream.push import subscription as push
 from jetspark.jetstream.subscribe import pull as pull_subscription
+from tests.support.cases import for_each
 
 PAIRS: dict[type, type] = {
     client.Connection: blocking.Connection,
@@ -156,7 +157,7 @@ def test_every_blocking_class_is_compared_here() -> None:
     assert classes == set(PAIRS.values())
 
 
-@pytest.mark.parametrize("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
+@for_each("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
 def test_names_are_the_same(asynchronous: type) -> None:
     plain = PAIRS[asynchronous]
     missing = public_names(asynchronous) - public_names(plain)
@@ -165,14 +166,14 @@ def test_names_are_the_same(asynchronous: type) -> None:
     assert added == differences(plain)
 
 
-@pytest.mark.parametrize("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
+@for_each("asynchronous", PAIRS, ids=lambda cls: cls.__name__)
 def test_context_managers_iterators_and_lengths_are_the_same(asynchronous: type) -> None:
     expected = {plain for name, plain in DUNDERS.items() if hasattr(asynchronous, name)}
     found = {name for name in DUNDERS.values() if hasattr(PAIRS[asynchronous], name)}
     assert found - set(dir(list)) == expected - set(dir(list))
 
 
-@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+@for_each(("asynchronous", "plain", "name"), SHARED)
 def test_parameters_are_the_same(asynchronous: type, plain: type, name: str) -> None:
     theirs, ours = getattr(asynchronous, name), getattr(plain, name)
     assert isinstance(ours, property) == isinstance(theirs, property)
@@ -193,7 +194,7 @@ def parameters(function: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+@for_each(("asynchronous", "plain", "name"), SHARED)
 def test_results_are_the_same_without_await(asynchronous: type, plain: type, name: str) -> None:
     theirs, ours = getattr(asynchronous, name), getattr(plain, name)
     if isinstance(theirs, property):
@@ -209,20 +210,20 @@ def test_results_are_the_same_without_await(asynchronous: type, plain: type, nam
     assert not inspect.iscoroutinefunction(ours)
 
 
-@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+@for_each(("asynchronous", "plain", "name"), SHARED)
 def test_docstrings_are_the_same(asynchronous: type, plain: type, name: str) -> None:
     assert getattr(plain, name).__doc__
     assert getattr(plain, name).__doc__ == plain_doc(getattr(asynchronous, name).__doc__)
 
 
-@pytest.mark.parametrize("words", [words for words, _ in WORDS])
+@for_each("words", [words for words, _ in WORDS])
 def test_every_replaced_word_is_needed(words: str) -> None:
     texts = [getattr(asynchronous, name).__doc__ or "" for asynchronous, _, name in shared()]
     texts += [value.__doc__ or "" for value in (*PAIRS, jetspark.connect, jetspark.ack_all)]
     assert any(words in text for text in texts)
 
 
-@pytest.mark.parametrize(("asynchronous", "plain", "name"), SHARED)
+@for_each(("asynchronous", "plain", "name"), SHARED)
 def test_a_method_is_derived_from_the_method_of_its_own_name(
     asynchronous: type, plain: type, name: str
 ) -> None:
@@ -255,7 +256,7 @@ def documented() -> Iterator[tuple[str, str]]:
                 yield f"{name}.{member}", getattr(value, member).__doc__
 
 
-@pytest.mark.parametrize(("name", "text"), list(documented()))
+@for_each(("name", "text"), list(documented()))
 def test_no_blocking_docstring_mentions_asyncio(name: str, text: str) -> None:
     assert text
     found = re.findall(r"\b(?:a?sync\w*|await\w*|coroutines?|tasks?|turn|event loop)\b", text.lower())

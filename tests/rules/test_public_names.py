@@ -9,10 +9,9 @@ import pkgutil
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import jetspark
 from jetspark import blocking, errors
+from tests.support.cases import for_each
 
 MODULES = [
     "jetspark",
@@ -53,19 +52,19 @@ def ruff_order(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
-@pytest.mark.parametrize("name", MODULES)
+@for_each("name", MODULES)
 def test_all_is_sorted_and_without_duplicates(name: str) -> None:
     names = listed(importlib.import_module(name))
     assert names == sorted(set(names), key=ruff_order)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@for_each("name", MODULES)
 def test_every_listed_name_exists(name: str) -> None:
     module = importlib.import_module(name)
     assert [listed_name for listed_name in listed(module) if not hasattr(module, listed_name)] == []
 
 
-@pytest.mark.parametrize("name", MODULES)
+@for_each("name", MODULES)
 def test_every_public_name_is_listed(name: str) -> None:
     module = importlib.import_module(name)
     assert public_names(module) - set(listed(module)) == set()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import for_each
+
 ROOT = Path(__file__).parents[2]
 TESTS = {
     str(path.relative_to(ROOT / "tests")): path.read_text() for path in (ROOT / "tests").rglob("test_*.py")
@@ -28,7 +30,7 @@ def test_the_table_is_there(page: str, number: int) -> None:
     assert len(rows(page)) > number
 
 
-@pytest.mark.parametrize("row", [*rows("subscribe.md"), *rows("consuming.md")])
+@for_each("row", [*rows("subscribe.md"), *rows("consuming.md")])
 def test_every_row_names_tests_that_exist(row: str) -> None:
     named = re.findall(r"`([\w/]*test_\w+\.py)::(test_\w+)`", row)
     assert named

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import jetspark
 import jetspark.arrow
 import jetspark.blocking
@@ -14,6 +12,7 @@ import jetspark.errors
 import jetspark.otel
 import jetspark.server
 import jetspark.spark
+from tests.support.cases import for_each
 
 API = Path(__file__).parents[2] / "docs" / "api"
 #: Said in a guide: they are no classes or functions.
@@ -24,7 +23,7 @@ def entries() -> list[str]:
     return [name for page in API.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "package",
     [jetspark, jetspark.blocking, jetspark.otel, jetspark.server, jetspark.spark],
     ids=lambda each: each.__name__,

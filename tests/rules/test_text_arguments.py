@@ -43,6 +43,7 @@ from jetspark.jetstream.pull.options import PullKeywords
 from jetspark.jetstream.push.options import PushKeywords
 from jetspark.server import Server, User
 from tests.rules.test_parity import PAIRS, shared
+from tests.support.cases import for_each
 
 #: Never valid where text is expected.
 NOT_TEXT = ["a\ud800", b"a", 7, {7: 1}, object()]
@@ -273,7 +274,7 @@ def test_the_blocking_api_refuses_bad_text(cls: type, plain_objects: dict[str, A
     assert [each for each in found if each] == []
 
 
-@pytest.mark.parametrize("value", [["a"], {}, "a", 7, None])
+@for_each("value", [["a"], {}, "a", 7, None])
 async def test_other_types_for_configurations_and_events_are_refused(
     value: Any, objects: dict[str, Any]
 ) -> None:
@@ -300,7 +301,7 @@ async def test_other_types_for_configurations_and_events_are_refused(
         nc.on("closed", value)
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e300, 10**400, "1", [1]])
+@for_each("seconds", [-1, float("nan"), float("inf"), 1e300, 10**400, "1", [1]])
 async def test_a_delay_or_a_pause_without_end_is_refused(seconds: Any, objects: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="delay"):
         await objects["JetStreamMsg"].nak(seconds)
@@ -319,7 +320,7 @@ def test_there_are_parameters_to_test() -> None:
 CONNECT = [each.name for each in text_parameters(jetspark.connect, "connect")]
 
 
-@pytest.mark.parametrize("option", CONNECT)
+@for_each("option", CONNECT)
 async def test_connect_refuses_bad_text(option: str, shared_server: Server) -> None:
     needs: dict[str, object] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
         option, {}
@@ -337,7 +338,7 @@ async def connect_and_close(servers: Any, **options: Any) -> None:
         pass
 
 
-@pytest.mark.parametrize("option", CONNECT)
+@for_each("option", CONNECT)
 def test_the_blocking_connect_refuses_bad_text(option: str, shared_server: Server) -> None:
     needs: dict[str, object] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
         option, {}
@@ -347,20 +348,20 @@ def test_the_blocking_connect_refuses_bad_text(option: str, shared_server: Serve
         assert isinstance(error, UsageError), (value, error)
 
 
-@pytest.mark.parametrize("option", ["name", "domain", "token", "config", "store_dir", "users", "nkeys"])
+@for_each("option", ["name", "domain", "token", "config", "store_dir", "users", "nkeys"])
 def test_the_embedded_server_refuses_bad_text(option: str) -> None:
     for value in [*NOT_TEXT, ["a\ud800"], [7]]:
         assert isinstance(plain_outcome(Server, {option: value}), UsageError), value
 
 
-@pytest.mark.parametrize("option", ["user", "password", "account", "publish_allow", "subscribe_deny"])
+@for_each("option", ["user", "password", "account", "publish_allow", "subscribe_deny"])
 def test_a_user_of_the_embedded_server_refuses_bad_text(option: str) -> None:
     for value in [*NOT_TEXT, ["a\ud800"], [7]]:
         error = plain_outcome(User, {"user": "a", "password": "b", option: value})
         assert isinstance(error, UsageError), value
 
 
-@pytest.mark.parametrize("name", [b"a", 7, ["a"], {7: 1}])
+@for_each("name", [b"a", 7, ["a"], {7: 1}])
 def test_a_header_name_that_is_not_text_is_refused(name: Any) -> None:
     headers = Headers({"a": "b"})
     for look in (headers.get, headers.get_all, headers.__getitem__):
@@ -382,7 +383,7 @@ MODELS = sorted(
 )
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+@for_each("model", MODELS, ids=lambda model: model.__name__)
 def test_models_refuse_bad_text(model: type[Model]) -> None:
     fields = [field for field in msgspec.structs.fields(model) if field.name != "extra"]
     required: dict[str, object] = {"name": "a", "stream_name": "a", "dest": "a", "src": "a", "group": "a"}

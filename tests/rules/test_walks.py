@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.cases import for_each
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -35,7 +35,7 @@ def test_there_are_five_walks_and_a_table_of_changes() -> None:
     assert len(NAMES) > 50
 
 
-@pytest.mark.parametrize(("file", "name"), NAMES, ids=["::".join(filter(None, pair)) for pair in NAMES])
+@for_each(("file", "name"), NAMES, ids=["::".join(filter(None, pair)) for pair in NAMES])
 def test_a_name_of_the_guide_exists(file: str, name: str) -> None:
     homes = [path for path in (ROOT / "src/jetspark" / file, ROOT / file) if path.exists()]
     if not name:
