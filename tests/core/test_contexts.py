@@ -15,6 +15,7 @@ from jetspark import UsageError, blocking, client, connect, from_env
 from jetspark.core.contexts import Context, load, names, selected
 from jetspark.server import Server, User
 from tests.core.test_secrets import holds_secret
+from tests.support.cases import for_each
 from tests.support.jwt import Operator
 from tests.support.proxies import SocksProxy
 
@@ -148,7 +149,7 @@ def test_what_a_context_cannot_have_is_named(
     assert not holds_secret(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "none", "../x", "a/b", "nul\0", ".hidden", 5, "\ud800"])
+@for_each("name", ["", "none", "../x", "a/b", "nul\0", ".hidden", 5, "\ud800"])
 def test_a_context_that_does_not_exist_is_a_usage_error(name: Any) -> None:
     with pytest.raises(UsageError, match="context"):
         connect(context=name)

@@ -8,6 +8,7 @@ import pytest
 
 from jetspark import RemoteProtocolError
 from jetspark.core.json import decode_json
+from tests.support.cases import for_each
 
 BAD = {
     "nothing": b"",
@@ -29,7 +30,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("data", BAD.values(), ids=BAD.keys())
+@for_each("data", BAD.values(), ids=BAD.keys())
 def test_everything_else_is_a_protocol_error_that_shows_the_beginning(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match=r"^not a JSON object: b") as raised:
         decode_json(data, dict[str, Any], "a JSON object")

@@ -14,6 +14,7 @@ import pytest
 from jetspark import UsageError, client, connect
 from jetspark.core.options import ConnectOptions
 from jetspark.jetstream.publish.one import publish
+from tests.support.cases import for_each
 
 SECONDS = [
     "connect_timeout",
@@ -26,20 +27,20 @@ SECONDS = [
 NAN = float("nan")
 
 
-@pytest.mark.parametrize("option", SECONDS)
-@pytest.mark.parametrize("value", [0, -1, NAN, "5", None, True, b"1"])
+@for_each("option", SECONDS)
+@for_each("value", [0, -1, NAN, "5", None, True, b"1"])
 def test_durations_must_be_positive_seconds(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=option):
         ConnectOptions(**{option: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("option", SECONDS)
+@for_each("option", SECONDS)
 def test_durations_may_be_whole_or_fractions(option: str) -> None:
     ConnectOptions(**{option: 1})  # type: ignore[arg-type]
     ConnectOptions(**{option: 0.001})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("option", "value"),
     [
         ("max_outstanding_pings", 0),
@@ -107,7 +108,7 @@ def jwt() -> str:
     return "jwt"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "named"),
     [
         ({"user": "u", "token": "t"}, ["user", "token"]),

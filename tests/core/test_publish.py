@@ -15,6 +15,7 @@ from jetspark import (
 )
 from jetspark.server import Server
 from jetspark.wire import PubFrame, encode
+from tests.support.cases import for_each
 from tests.support.raw import RawClient
 from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch, eventually
@@ -175,7 +176,7 @@ async def test_a_limit_that_a_reload_lowers_costs_one_reconnect_and_is_known_the
         assert nc.statistics.reconnects == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {"Key": "1\r\nNats-Msg-Id: A"},
@@ -201,13 +202,13 @@ async def test_headers_that_would_break_out_are_refused(
     assert (await subscription.next()).data == b"good"
 
 
-@pytest.mark.parametrize("data", ["text", 5, None, ["list"], {"a": 1}])
+@for_each("data", ["text", 5, None, ["list"], {"a": 1}])
 async def test_data_that_is_not_bytes_is_refused(nc: Connection, subject: str, data: object) -> None:
     with pytest.raises(UsageError, match="data must be bytes"):
         nc.publish(subject, data)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         "",

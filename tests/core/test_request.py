@@ -20,6 +20,7 @@ from jetspark import (
 )
 from jetspark.server import Server, User
 from jetspark.wire import PubFrame, encode
+from tests.support.cases import for_each
 from tests.support.raw import RawClient
 from tests.support.scripted import Peer, ScriptedServer
 from tests.support.watch import Watch
@@ -144,7 +145,7 @@ async def test_a_cancelled_request_leaves_nothing_behind(nc: Connection, subject
     await nc.flush()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "error"),
     [
         ({"subject": "a b"}, UsageError),

@@ -6,6 +6,7 @@ import pytest
 
 from jetspark import Connection, NoResponders, UsageError, blocking
 from jetspark.server import Server
+from tests.support.cases import for_each
 
 
 async def services(nc: Connection, subject: str, *answers: bytes) -> None:
@@ -62,7 +63,7 @@ async def test_leaving_early_unsubscribes(nc: Connection, other: Connection, sub
     assert len(nc.session.receivers) == before
 
 
-@pytest.mark.parametrize("bad", [{"max_msgs": 0}, {"stall": 0}, {"stall": "1"}, {"sentinel": 5}])
+@for_each("bad", [{"max_msgs": 0}, {"stall": 0}, {"stall": "1"}, {"sentinel": 5}])
 async def test_bad_arguments_are_named(nc: Connection, bad: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(bad))):
         async for _ in nc.request_many("a", **bad):  # type: ignore[arg-type]

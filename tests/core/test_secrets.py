@@ -14,6 +14,7 @@ import jetspark
 from jetspark import UsageError
 from jetspark.core.servers import parse_servers
 from jetspark.server import Server, User
+from tests.support.cases import for_each
 
 SECRET = "hunter2"
 #: Valid in Python, and impossible in UTF-8: the error of an encoder holds the whole text.
@@ -124,7 +125,7 @@ def test_an_error_about_a_url_shows_its_host() -> None:
         assert f"{shown!r} " in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "make",
     [
         lambda: Server(users=[User(user="me", password=BAD)]),

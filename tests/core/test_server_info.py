@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from jetspark.core.server_info import Feature, ServerInfo
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(("level", "supported"), [(0, False), (1, False), (2, True), (3, True), (5, True)])
-@pytest.mark.parametrize("version", ["2.2.0", "2.11.4", "2.15.1", "", "unknown"])
+@for_each(("level", "supported"), [(0, False), (1, False), (2, True), (3, True), (5, True)])
+@for_each("version", ["2.2.0", "2.11.4", "2.15.1", "", "unknown"])
 def test_a_feature_is_supported_from_its_level_on_whatever_the_version_says(
     level: int, supported: bool, version: str
 ) -> None:
@@ -16,7 +15,7 @@ def test_a_feature_is_supported_from_its_level_on_whatever_the_version_says(
     assert info.supports(Feature.ATOMIC_BATCH) is supported
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "supported"),
     [
         ("2.8.4", False),

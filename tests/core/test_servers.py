@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from jetspark import UsageError
 from jetspark.core.servers import MAX_DISCOVERED, PoolServer, ServerPool, parse_servers
+from tests.support.cases import for_each
 
 # --- URLs
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "expected"),
     [
         ("nats://host:1234", ("host", 1234, False, None, None)),
@@ -47,7 +48,7 @@ def test_urls_are_understood(url: str, expected: tuple[object, ...]) -> None:
     assert server.tls_name == server.host
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         "",
@@ -89,7 +90,7 @@ def test_bad_urls_are_refused(bad: str) -> None:
         parse_servers(bad)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         "http://me:hunter2@host",
@@ -318,7 +319,7 @@ def test_no_more_servers_are_discovered_than_the_limit() -> None:
     assert len(pool) == 1 + MAX_DISCOVERED
 
 
-@pytest.mark.parametrize("address", ["", "a b:1", "host:port", "http://x", "nats://x:1/path", "\x00"])
+@for_each("address", ["", "a b:1", "host:port", "http://x", "nats://x:1/path", "\x00"])
 def test_addresses_that_make_no_sense_are_passed_over(address: str) -> None:
     pool = pool_of("a")
     (current,) = pool

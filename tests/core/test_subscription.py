@@ -18,6 +18,7 @@ from jetspark import (
 )
 from jetspark.server import Server, User
 from jetspark.wire import SubFrame, UnsubFrame
+from tests.support.cases import for_each
 from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch
 
@@ -44,13 +45,13 @@ async def test_wildcards_match(
     assert subscription.pending_msgs == 0
 
 
-@pytest.mark.parametrize("bad", ["", "a b", "a..b", "a.>.b", "a\r\n", "a\0", b"a", None])
+@for_each("bad", ["", "a b", "a..b", "a.>.b", "a\r\n", "a\0", b"a", None])
 async def test_bad_subjects_are_refused(nc: Connection, bad: str) -> None:
     with pytest.raises(UsageError, match="subject"):
         await nc.subscribe(bad)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("option", "value"),
     [
         ("queue", "two words"),

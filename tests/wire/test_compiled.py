@@ -20,6 +20,7 @@ from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.requests import parse_pub_ack
 from jetspark.wire import bulk, compiled, encode, frames, parser, queue
 from jetspark.wire.headers import Headers
+from tests.support.cases import for_each
 from tests.support.effort import effort
 from tests.wire.support import Peer, cut
 from tests.wire.test_properties import (
@@ -264,10 +265,8 @@ def test_more_subjects_than_are_cached_are_published_alike() -> None:
     assert full.frames[-2:] == [b"PUB a.%d 0\r\n\r\n" % (2 * queue.MAX_SUBJECTS), b"PUB a.0 0\r\n\r\n"]
 
 
-@pytest.mark.parametrize(
-    "reply", [b"", b"a", b"$JS.ACK", b"$JS.ACK.", b"$JS.ACK.S.c.1.2.3.4.5", b"$js.ack.S.c"]
-)
-@pytest.mark.parametrize("room", [0, 18, 19, 1000])
+@for_each("reply", [b"", b"a", b"$JS.ACK", b"$JS.ACK.", b"$JS.ACK.S.c.1.2.3.4.5", b"$js.ack.S.c"])
+@for_each("room", [0, 18, 19, 1000])
 def test_an_acknowledgement_is_queued_as_in_python(reply: bytes, room: int) -> None:
     def queued(made: Any, kind: Any) -> object:
         made.room = room

@@ -21,6 +21,7 @@ from jetspark.wire import (
 )
 from jetspark.wire.headers import encode_headers
 from jetspark.wire.subjects import check_filter, check_queue, check_subject
+from tests.support.cases import for_each
 
 from .support import Peer
 
@@ -79,9 +80,7 @@ CASES: list[tuple[bytes, bytes, Peer, AnyFrame]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("written", "expected", "peer", "frame"), CASES, ids=[repr(case[1])[2:-1] for case in CASES]
-)
+@for_each(("written", "expected", "peer", "frame"), CASES, ids=[repr(case[1])[2:-1] for case in CASES])
 def test_a_frame_is_written_as_the_protocol_says_and_read_again(
     written: bytes, expected: bytes, peer: Peer, frame: AnyFrame
 ) -> None:
@@ -89,7 +88,7 @@ def test_a_frame_is_written_as_the_protocol_says_and_read_again(
     assert Parser(peer).feed(written) == [frame]
 
 
-@pytest.mark.parametrize("evil", ["a\r\nPUB b 0\r\n", "a b", "a\x00", "a\n", ""])
+@for_each("evil", ["a\r\nPUB b 0\r\n", "a b", "a\x00", "a\n", ""])
 def test_what_is_checked_before_it_is_written_can_not_add_a_field_or_a_frame(evil: str) -> None:
     with pytest.raises(UsageError, match="subject"):
         encode.pub(check_subject(evil), b"", b"")

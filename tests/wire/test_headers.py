@@ -9,6 +9,7 @@ import pytest
 
 from jetspark.errors import RemoteProtocolError, UsageError
 from jetspark.wire.headers import NO_HEADERS, Headers, encode_headers, has_status, parse_status
+from tests.support.cases import for_each
 
 # --- reading
 
@@ -41,7 +42,7 @@ def test_what_get_all_returns_is_the_callers_own() -> None:
     assert headers.get_all("A") == ["1", "2"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "value"),
     [
         (b"A: 1", "1"),
@@ -64,7 +65,7 @@ def test_no_block_is_no_headers() -> None:
     assert NO_HEADERS.status is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("block", "read"),
     [
         (b"NATS/2.0\r\nA: 1\r\n\r\n", {"A": "1"}),
@@ -98,7 +99,7 @@ def test_of_a_malformed_block_the_readable_lines_are_read_and_the_whole_is_kept(
         encode_headers(headers)
 
 
-@pytest.mark.parametrize("line", [b"A B: 1", b"A: \n", b"A: \x00", b"\xff: 1", b"A : 1", b"A: \xff"])
+@for_each("line", [b"A B: 1", b"A: \n", b"A: \x00", b"\xff: 1", b"A : 1", b"A: \xff"])
 def test_a_line_that_no_client_would_write_is_read_all_the_same(line: bytes) -> None:
     headers = Headers.parse(b"NATS/1.0\r\n%b\r\nB: 2\r\n\r\n" % line)
     name, _, value = line.decode("utf-8", "surrogateescape").partition(": ")
@@ -108,7 +109,7 @@ def test_a_line_that_no_client_would_write_is_read_all_the_same(line: bytes) -> 
 # --- the status line
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("block", "status", "description"),
     [
         (b"NATS/1.0 404 No Messages\r\n\r\n", 404, "No Messages"),
@@ -158,16 +159,14 @@ def test_headers_that_were_received_can_be_sent_on_without_their_status() -> Non
     assert encode_headers(Headers.parse(b"NATS/1.0 503\r\nA: 1\r\n\r\n")) == b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "value", ["1\r\nNats-Msg-Id: A", "1\nB: 2", "1\rB: 2", "\r\n", "1\r\n\r\npayload", "a\x00b", "\n"]
-)
+@for_each("value", ["1\r\nNats-Msg-Id: A", "1\nB: 2", "1\rB: 2", "\r\n", "1\r\n\r\npayload", "a\x00b", "\n"])
 def test_a_value_that_would_start_another_line_is_refused(value: str) -> None:
     for headers in ({"A": value}, {"A": ["fine", value]}, Headers({"A": value})):
         with pytest.raises(UsageError, match="headers: the value of 'A' contains a line break or NUL"):
             encode_headers(headers)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["", " ", "a b", "a:", ":", "a\r\nNats-Msg-Id", "a\n", "a\x00", "a\t", "é", "\x7f", "a\xa0b", "\udcff"],
 )
@@ -176,7 +175,7 @@ def test_a_name_that_is_not_printable_ascii_or_has_a_colon_is_refused(name: str)
         encode_headers({name: "1"})
 
 
-@pytest.mark.parametrize("value", [1, None, b"1", b"", 1.5, [1], ["a", b"b"], [None]])
+@for_each("value", [1, None, b"1", b"", 1.5, [1], ["a", b"b"], [None]])
 def test_a_value_that_is_no_text_is_refused(value: object) -> None:
     with pytest.raises(UsageError, match="headers: the value of 'A' must be a str, not"):
         encode_headers({"A": value})  # type: ignore[dict-item]
@@ -191,7 +190,7 @@ def test_a_name_that_is_no_text_is_refused(name: object) -> None:
             take({name: "1"})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("headers", [[("A", "1")], "A: 1", b"NATS/1.0\r\n\r\n", 1])
+@for_each("headers", [[("A", "1")], "A: 1", b"NATS/1.0\r\n\r\n", 1])
 def test_what_is_no_mapping_is_refused(headers: object) -> None:
     for take in (encode_headers, Headers):
         with pytest.raises(UsageError, match="headers must be a mapping"):

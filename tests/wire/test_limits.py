@@ -10,6 +10,7 @@ import pytest
 from jetspark.errors import RemoteProtocolError
 from jetspark.wire import MAX_CONTROL_LINE, MAX_PAYLOAD, AnyFrame, InfoFrame, MsgFrame, Parser, frames
 from jetspark.wire import parser as python
+from tests.support.cases import for_each
 
 from .support import Peer, byte_by_byte, outcome
 
@@ -71,7 +72,7 @@ REFUSED: list[tuple[str, Peer, bytes]] = [
     ("unsub with too many fields", "client", b"UNSUB 1 2 3\r\n"),
 ]
 
-every_refusal = pytest.mark.parametrize(
+every_refusal = for_each(
     ("peer", "data"), [case[1:] for case in REFUSED], ids=[case[0].replace(" ", "-") for case in REFUSED]
 )
 
@@ -175,7 +176,7 @@ def test_small_messages_in_large_reads_are_walked_once_whatever_the_reads_end_in
     assert parser.walked < len(data) * 1.01
 
 
-@pytest.mark.parametrize(
+@for_each(
     "endless",
     [b"x", b"INFO ", b"\r", b"MSG a 1 1000\r\n", b"HMSG a 1 500 1000\r\n", b"MSG a 1 900\r\n" + bytes(902)],
     ids=["letters", "words", "returns", "announcements", "headers", "payloads-without-end"],

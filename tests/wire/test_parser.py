@@ -20,6 +20,7 @@ from jetspark.wire import (
     UnsubFrame,
 )
 from jetspark.wire.headers import Headers
+from tests.support.cases import for_each
 
 from .support import TRANSCRIPTS, Peer, byte_by_byte, cut, encode_frame, outcome, read_transcript
 
@@ -132,7 +133,7 @@ TRAILING: dict[Peer, tuple[bytes, AnyFrame]] = {
     "client": (b"PUB t r 4\r\n\r\n\r\n\r\n", PubFrame(b"t", b"r", b"", b"\r\n\r\n")),
 }
 
-every_case = pytest.mark.parametrize(
+every_case = for_each(
     ("peer", "data", "frame"), [case[1:] for case in CASES], ids=[case[0].replace(" ", "-") for case in CASES]
 )
 
@@ -227,9 +228,7 @@ def test_frames_before_an_error_are_returned_and_the_error_is_raised_from_then_o
 # --- recorded transcripts
 
 NAMES = sorted(path.stem for path in TRANSCRIPTS.glob("*.txt"))
-every_stream = pytest.mark.parametrize(
-    ("name", "peer"), [(name, peer) for name in NAMES for peer in ("server", "client")]
-)
+every_stream = for_each(("name", "peer"), [(name, peer) for name in NAMES for peer in ("server", "client")])
 
 
 @every_stream

@@ -16,6 +16,7 @@ from jetspark.wire.subjects import (
     subject_matches,
     subjects_overlap,
 )
+from tests.support.cases import for_each
 
 SUBJECT_CHECKS: list[Callable[..., bytes]] = [check_subject, check_filter]
 ALL_CHECKS: list[Callable[..., Any]] = [check_subject, check_filter, check_queue, check_name]
@@ -43,15 +44,15 @@ BREAKS_OUT = [
 ]
 
 
-@pytest.mark.parametrize("check", ALL_CHECKS)
-@pytest.mark.parametrize("text", BREAKS_OUT)
+@for_each("check", ALL_CHECKS)
+@for_each("text", BREAKS_OUT)
 def test_what_would_break_out_of_its_field_is_refused(check: Callable[..., Any], text: str) -> None:
     with pytest.raises(UsageError, match=r"^reply .* is not valid; accepted: "):
         check(text, "reply")
 
 
-@pytest.mark.parametrize("check", ALL_CHECKS)
-@pytest.mark.parametrize("text", ["a\ud800", "b\udc0a", "c\udc0d\udc0aPUB", "d\udc20", "e\udc7f"])
+@for_each("check", ALL_CHECKS)
+@for_each("text", ["a\ud800", "b\udc0a", "c\udc0d\udc0aPUB", "d\udc20", "e\udc7f"])
 def test_a_surrogate_that_stands_for_no_received_byte_is_refused(
     check: Callable[..., Any], text: str
 ) -> None:
@@ -59,8 +60,8 @@ def test_a_surrogate_that_stands_for_no_received_byte_is_refused(
         check(text, "reply")
 
 
-@pytest.mark.parametrize("check", ALL_CHECKS)
-@pytest.mark.parametrize("text", [b"a", None, 1, ("a",)])
+@for_each("check", ALL_CHECKS)
+@for_each("text", [b"a", None, 1, ("a",)])
 def test_what_is_no_text_is_refused(check: Callable[..., Any], text: object) -> None:
     with pytest.raises(UsageError, match=r"^reply must be a str, not "):
         check(text, "reply")
@@ -97,17 +98,15 @@ def test_a_subject_is_refused_each_time_and_not_only_the_first() -> None:
 # --- subjects and filters
 
 
-@pytest.mark.parametrize("check", SUBJECT_CHECKS)
-@pytest.mark.parametrize("subject", [".", "a.", ".a", "a..b", "a...b", "..", "*.", ".>"])
+@for_each("check", SUBJECT_CHECKS)
+@for_each("subject", [".", "a.", ".a", "a..b", "a...b", "..", "*.", ".>"])
 def test_an_empty_token_is_refused(check: Callable[..., bytes], subject: str) -> None:
     with pytest.raises(UsageError, match="subject"):
         check(subject)
 
 
-@pytest.mark.parametrize("check", SUBJECT_CHECKS)
-@pytest.mark.parametrize(
-    "subject", ["a", "a.b.c", "$JS.API.INFO", "_INBOX.x-1", "a*", ">b.c", "a.b>", "é.日本", "**"]
-)
+@for_each("check", SUBJECT_CHECKS)
+@for_each("subject", ["a", "a.b.c", "$JS.API.INFO", "_INBOX.x-1", "a*", ">b.c", "a.b>", "é.日本", "**"])
 def test_a_subject_is_encoded(check: Callable[..., bytes], subject: str) -> None:
     assert check(subject) == subject.encode()
 
@@ -117,18 +116,18 @@ def test_bytes_that_were_received_and_are_no_utf8_go_out_as_they_came(check: Cal
     assert check(b"a.\xff\x80".decode("utf-8", "surrogateescape")) == b"a.\xff\x80"
 
 
-@pytest.mark.parametrize("subject", ["*", ">", "a.*", "a.>", "*.b", "a.*.c", "a.>.c"])
+@for_each("subject", ["*", ">", "a.*", "a.>", "*.b", "a.*.c", "a.>.c"])
 def test_one_cannot_publish_to_a_wildcard(subject: str) -> None:
     with pytest.raises(UsageError, match=r"^reply .* has a wildcard"):
         check_subject(subject, "reply")
 
 
-@pytest.mark.parametrize("subject", ["*", ">", "a.*", "a.>", "*.b", "a.*.c", "*.>"])
+@for_each("subject", ["*", ">", "a.*", "a.>", "*.b", "a.*.c", "*.>"])
 def test_one_can_subscribe_to_a_wildcard(subject: str) -> None:
     assert check_filter(subject) == subject.encode()
 
 
-@pytest.mark.parametrize("subject", [">.a", "a.>.b", ">.>", "*.>.*"])
+@for_each("subject", [">.a", "a.>.b", ">.>", "*.>.*"])
 def test_the_wildcard_for_the_rest_can_only_be_last(subject: str) -> None:
     with pytest.raises(UsageError, match=r"^subject .* can only be the last token"):
         check_filter(subject)
@@ -137,21 +136,19 @@ def test_the_wildcard_for_the_rest_can_only_be_last(subject: str) -> None:
 # --- queues and names
 
 
-@pytest.mark.parametrize("queue", ["q", "workers.eu", "a*b", "é", "."])
+@for_each("queue", ["q", "workers.eu", "a*b", "é", "."])
 def test_a_queue_is_any_word(queue: str) -> None:
     assert check_queue(queue) == queue.encode()
 
 
-@pytest.mark.parametrize("argument", ["stream", "consumer"])
-@pytest.mark.parametrize(
-    "name", ["a.b", ".", "..", "*", "a*", ">", "a>", "a/b", "/", "a\\b", "\\", "../x", *BREAKS_OUT]
-)
+@for_each("argument", ["stream", "consumer"])
+@for_each("name", ["a.b", ".", "..", "*", "a*", ">", "a>", "a/b", "/", "a\\b", "\\", "../x", *BREAKS_OUT])
 def test_a_name_that_is_no_single_token_or_no_file_name_is_refused(argument: str, name: str) -> None:
     with pytest.raises(UsageError, match=f"^{argument} "):
         check_name(name, argument)
 
 
-@pytest.mark.parametrize("name", ["ORDERS", "a-b_c", "$x", "é", "1", "x" * 255])
+@for_each("name", ["ORDERS", "a-b_c", "$x", "é", "1", "x" * 255])
 def test_a_name_is_returned_as_it_is(name: str) -> None:
     assert check_name(name, "stream") == name
 
@@ -165,7 +162,7 @@ def test_a_name_of_more_than_255_characters_is_refused_without_repeating_it_all(
 # --- matching
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "subject", "matches"),
     [
         ("a", "a", True),
@@ -195,7 +192,7 @@ def test_a_subject_matches_a_pattern(pattern: str, subject: str, matches: bool) 
     assert subject_matches(pattern, subject) is matches
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "overlap"),
     [
         ("a", "a", True),

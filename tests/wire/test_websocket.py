@@ -21,6 +21,7 @@ from jetspark.wire.websocket import (
     read_answer,
     upgrade_request,
 )
+from tests.support.cases import for_each
 
 KEY = bytes(range(16))
 
@@ -55,7 +56,7 @@ def test_frames_are_masked_as_the_standard_says(data: bytes, mask: bytes) -> Non
     assert unmasked(encode_frame(BINARY, data, mask)) == (BINARY, data)
 
 
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 70001])
+@for_each("size", [0, 1, 125, 126, 127, 65535, 65536, 70001])
 def test_frames_of_each_width_of_length(size: int) -> None:
     data = bytes(index % 251 for index in range(size))
     assert unmasked(encode_frame(BINARY, data, b"\x01\x02\x03\xff")) == (BINARY, data)
@@ -97,7 +98,7 @@ def test_control_frames_come_with_their_payload() -> None:
     assert Decoder().feed(stream) == (b"", [Control(PONG, b""), Control(CLOSE, b"\x03\xe8bye")])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         b"\x82\x80\x00\x00\x00\x00",  # masked
@@ -147,7 +148,7 @@ def test_the_request_and_its_answer() -> None:
         assert read_answer(whole[:cut], KEY) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         b'INFO {"server_id": "x"}\r\n',
