@@ -26,6 +26,7 @@ from jetspark.jetstream.model.advisories import (
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.server import User, run
 from tests.jetstream.support import memory
+from tests.support.cases import for_each
 from tests.support.watch import Watch
 
 
@@ -107,7 +108,7 @@ async def test_every_known_kind_has_subjects_that_can_be_listened_to() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kinds", "stream", "consumer", "told"),
     [
         (["nope"], None, None, "max_deliver"),

@@ -9,9 +9,10 @@ import pytest
 from jetspark import errors
 from jetspark.errors import APIError, JetStreamError, RemoteProtocolError, StatusError, WrongLastSequence
 from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("err_code", "description", "cls"),
     [
         (10059, "stream not found", errors.StreamNotFound),
@@ -48,7 +49,7 @@ def test_common_errors_have_a_class(err_code: int, description: str, cls: type[A
     assert str(error).startswith(f"{description} ({err_code})")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("err_code", "description"),
     [
         (10052, "invalid subject"),
@@ -110,7 +111,7 @@ def test_a_picked_error_survives_pickling() -> None:
     assert (type(restored), str(restored), vars(restored)) == (type(error), str(error), vars(error))
 
 
-@pytest.mark.parametrize("name", ["BadRequest", "ConsumerDeleted", "LeadershipChanged", "PinIdMismatch"])
+@for_each("name", ["BadRequest", "ConsumerDeleted", "LeadershipChanged", "PinIdMismatch"])
 def test_a_status_becomes_the_message(name: str) -> None:
     error = getattr(errors, name)(status=409, description="Consumer Deleted")
     assert isinstance(error, StatusError)
@@ -132,7 +133,7 @@ def test_a_publish_that_was_refused_raises() -> None:
     assert is_from_stream(data)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

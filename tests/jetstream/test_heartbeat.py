@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
+from tests.support.cases import for_each
 
 
 class Clock:
@@ -58,8 +59,8 @@ class Monitored:
         self.monitor.start()
 
 
-@pytest.mark.parametrize(("allowed", "checks"), [(10.0, 2), (15.0, 3), (1.0, 2), (0.3, 3)])
-@pytest.mark.parametrize("heard_after", [0.0, 0.1, 0.499, 0.5, 0.501, 0.99])
+@for_each(("allowed", "checks"), [(10.0, 2), (15.0, 3), (1.0, 2), (0.3, 3)])
+@for_each("heard_after", [0.0, 0.1, 0.499, 0.5, 0.501, 0.99])
 def test_silence_is_reported_when_it_has_lasted_so_long_and_not_at_the_next_look(
     allowed: float, checks: int, heard_after: float
 ) -> None:

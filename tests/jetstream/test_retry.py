@@ -24,9 +24,10 @@ from jetspark.errors import (
 )
 from jetspark.jetstream import retry as retrying
 from jetspark.jetstream.retry import SILENCE, Backoff, attempt_within, retry
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         Timeout(),
@@ -43,7 +44,7 @@ def test_these_errors_pass(error: Error) -> None:
     assert error.transient
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         UsageError(),

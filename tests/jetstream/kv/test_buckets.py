@@ -25,6 +25,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from jetspark.wire import PubFrame
 from tests.jetstream.kv.conftest import Make
+from tests.support.cases import for_each
 from tests.support.consuming import until
 from tests.support.scripted import Peer, ScriptedServer
 
@@ -194,7 +195,7 @@ async def test_a_bucket_of_another_domain_is_written_through_its_prefix() -> Non
             assert [key async for key in kv.keys()] == ["a"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "field"),
     [
         ({"bucket": "a.b"}, "bucket"),
@@ -213,8 +214,8 @@ def test_settings_that_the_server_would_refuse_are_refused(settings: dict[str, A
         KeyValueConfig(**{"bucket": "a", **settings})
 
 
-@pytest.mark.parametrize("config", [KeyValueConfig, ObjectStoreConfig])
-@pytest.mark.parametrize(("field", "value"), [("ttl", 0.01), ("replicas", 9), ("description", "x" * 5000)])
+@for_each("config", [KeyValueConfig, ObjectStoreConfig])
+@for_each(("field", "value"), [("ttl", 0.01), ("replicas", 9), ("description", "x" * 5000)])
 def test_a_setting_that_its_stream_refuses_is_named_as_the_user_wrote_it(
     config: Any, field: str, value: Any
 ) -> None:

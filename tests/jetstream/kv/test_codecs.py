@@ -10,6 +10,7 @@ from jetspark import Base64Keys, EscapedKeys, KeyCodec, PathKeys, UsageError
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.kv.names import check_key
 from tests.jetstream.kv.conftest import Make
+from tests.support.cases import for_each
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -37,7 +38,7 @@ def test_a_path_is_a_key(parts: list[str], absolute: bool) -> None:
         assert PathKeys().decode(stored) == path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("codec", "key", "stored"),
     [
         (EscapedKeys(), "plain/key_1.x", "plain/key_1.x"),
@@ -54,7 +55,7 @@ def test_keys_are_stored_as_documented(codec: KeyCodec, key: str, stored: str) -
     assert codec.encode(key) == stored
 
 
-@pytest.mark.parametrize("stored", ["=", "=4", "=zz", "a=", "=C3"])
+@for_each("stored", ["=", "=4", "=zz", "a=", "=C3"])
 def test_what_is_not_escaped_text_is_not_decoded(stored: str) -> None:
     if stored == "=":
         assert EscapedKeys().decode(stored) == ""

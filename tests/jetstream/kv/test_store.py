@@ -22,6 +22,7 @@ from jetspark import (
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from tests.jetstream.kv.conftest import Make
+from tests.support.cases import for_each
 
 
 async def test_a_value_that_was_put_is_there(kv: KeyValue) -> None:
@@ -299,7 +300,7 @@ async def test_a_bucket_that_was_updated_meanwhile_takes_a_ttl(make: Make, js: J
 # --- bad input
 
 
-@pytest.mark.parametrize("key", ["", ".a", "a.", "a..b", "a b", "a*", "*", ">", "ä", "a\n", "$", "a" * 3000])
+@for_each("key", ["", ".a", "a.", "a..b", "a b", "a*", "*", ">", "ä", "a\n", "$", "a" * 3000])
 async def test_keys_that_are_not_valid_are_refused(kv: KeyValue, key: str) -> None:
     for call in (kv.get(key), kv.put(key, b""), kv.create(key, b""), kv.delete(key), kv.history(key)):
         with pytest.raises(UsageError):

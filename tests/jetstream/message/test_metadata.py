@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from jetspark import JetStreamError, NotJetStreamMessage
 from jetspark.jetstream.message.metadata import Metadata, SequencePair, parse_metadata
+from tests.support.cases import for_each
 
 NUMBERS = "3.1001.17.1700000000123456789.42"
 V1 = f"$JS.ACK.ORDERS.worker.{NUMBERS}".encode()
@@ -55,7 +56,7 @@ def test_names_that_are_not_ascii_are_read() -> None:
     assert (parse_metadata(reply).stream, parse_metadata(reply).consumer) == ("Bücher", "läufer")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "reply",
     [
         b"",

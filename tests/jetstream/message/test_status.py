@@ -29,6 +29,7 @@ from jetspark.jetstream.message.status import (
     is_status,
 )
 from jetspark.wire import MsgFrame
+from tests.support.cases import for_each
 
 ROWS: list[tuple[str, OnFetch, OnConsume, type[Error]]] = [
     ("100 Idle Heartbeat", OnFetch.CONTINUE, OnConsume.CONTINUE, StatusError),
@@ -67,7 +68,7 @@ def block(line: str, **headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "on_push"),
     [
         ("100 Idle Heartbeat", OnPush.HEARTBEAT),
@@ -86,7 +87,7 @@ def test_a_push_subscription_ignores_what_is_about_pull_requests(line: str, on_p
     assert classify(block(line)).on_push is on_push
 
 
-@pytest.mark.parametrize(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
+@for_each(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
 def test_every_status_line_has_its_row(
     line: str, on_fetch: OnFetch, on_consume: OnConsume, error: type[Error]
 ) -> None:
@@ -97,8 +98,8 @@ def test_every_status_line_has_its_row(
     assert status.description == line[4:]
 
 
-@pytest.mark.parametrize(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
-@pytest.mark.parametrize("change", [str.upper, str.lower, str.swapcase])
+@for_each(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
+@for_each("change", [str.upper, str.lower, str.swapcase])
 def test_case_makes_no_difference(
     line: str, on_fetch: OnFetch, on_consume: OnConsume, error: type[Error], change: object
 ) -> None:
@@ -106,7 +107,7 @@ def test_case_makes_no_difference(
     assert (status.on_fetch, status.on_consume, type(status.error)) == (on_fetch, on_consume, error)
 
 
-@pytest.mark.parametrize(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
+@for_each(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
 def test_what_stands_around_the_text_makes_no_difference(
     line: str, on_fetch: OnFetch, on_consume: OnConsume, error: type[Error]
 ) -> None:
@@ -114,7 +115,7 @@ def test_what_stands_around_the_text_makes_no_difference(
     assert (status.on_fetch, status.on_consume, type(status.error)) == (on_fetch, on_consume, error)
 
 
-@pytest.mark.parametrize("line", [line for line, *_, error in ROWS if issubclass(error, StatusError)])
+@for_each("line", [line for line, *_, error in ROWS if issubclass(error, StatusError)])
 def test_the_error_carries_what_the_server_said(line: str) -> None:
     error = classify(block(line)).error
     assert isinstance(error, StatusError)
@@ -124,9 +125,7 @@ def test_the_error_carries_what_the_server_said(line: str) -> None:
     assert (type(copied), copied.status, copied.hint) == (type(error), error.status, error.hint)
 
 
-@pytest.mark.parametrize(
-    "line", ["409 Consumer Deleted", "409 Consumer is push based", "409 Exceeded MaxWaiting", "503"]
-)
+@for_each("line", ["409 Consumer Deleted", "409 Consumer is push based", "409 Exceeded MaxWaiting", "503"])
 def test_where_the_user_can_act_there_is_a_hint(line: str) -> None:
     assert classify(block(line)).error.hint
 
@@ -143,14 +142,14 @@ def test_without_the_headers_nothing_is_known_of_what_was_left() -> None:
     assert (status.pending_messages, status.pending_bytes) == (None, None)
 
 
-@pytest.mark.parametrize("number", ["", " ", "-1", "1.5", "0x10", "many", "١٢", "1_000", "9" * 5000])
+@for_each("number", ["", " ", "-1", "1.5", "0x10", "many", "١٢", "1_000", "9" * 5000])
 def test_a_number_that_is_none_is_taken_as_not_said(number: str) -> None:
     status = classify(block("408 Request Timeout", Nats_Pending_Messages=number, Nats_Pending_Bytes=number))
     assert (status.pending_messages, status.pending_bytes) == (None, None)
     assert status.on_consume is OnConsume.PULL
 
 
-@pytest.mark.parametrize("line", ["4O8 Request Timeout", "-408", "Request Timeout", "9" * 5000])
+@for_each("line", ["4O8 Request Timeout", "-408", "Request Timeout", "9" * 5000])
 def test_a_status_that_is_no_number_is_a_protocol_error(line: str) -> None:
     with pytest.raises(RemoteProtocolError):
         classify(block(line))
@@ -179,7 +178,7 @@ def test_what_can_be_acknowledged_is_a_message_of_a_user() -> None:
     assert not is_status(frame(block("409 Consumer Deleted"), reply=reply))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "outcome"),
     [
         ("204 EOB", OnDirectGet.END),
@@ -194,7 +193,7 @@ def test_what_a_status_means_for_a_direct_get(line: str, outcome: OnDirectGet) -
     assert classify(block(line)).on_direct_get is outcome
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "exceeded"),
     [
         ("409 Exceeded MaxRequestBatch of 100", Exceeded("batch", 100)),

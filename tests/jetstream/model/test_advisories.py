@@ -19,6 +19,7 @@ from jetspark.jetstream.model.advisories import (
     MessageTerminated,
     parse_advisory,
 )
+from tests.support.cases import for_each
 
 # As nats-server 2.15.1 published them.
 MAX_DELIVER = (
@@ -77,7 +78,7 @@ def test_what_is_no_json_object_is_a_protocol_error(data: bytes) -> None:
         parse_advisory(data)
 
 
-@pytest.mark.parametrize("kind", ADVISORIES)
+@for_each("kind", ADVISORIES)
 def test_the_table_leads_from_type_to_class(kind: str) -> None:
     row = ADVISORIES[kind]
     event = parse_advisory(json.dumps({"type": row.wire_type, "replicas": None}).encode())

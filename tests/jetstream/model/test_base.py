@@ -32,6 +32,7 @@ from jetspark.jetstream.model.stream import (
     StreamConsumerLimits,
     StreamSource,
 )
+from tests.support.cases import for_each
 
 MODULES = (stream_config, consumer_config, info, requests, advisory_events)
 MODELS = sorted(
@@ -127,7 +128,7 @@ def test_models_survive_pickling_and_copying(cls: type[Model], data: st.DataObje
         assert restored.to_wire() == model.to_wire()
 
 
-@every_model
+@for_each("cls", MODELS)
 def test_every_model_and_every_field_is_documented(cls: type[Model]) -> None:
     if not cls.__name__.startswith("_"):
         assert cls.__doc__
@@ -148,7 +149,7 @@ def test_nanoseconds_up_to_48_days_survive_the_way_through_seconds(ns: int) -> N
     assert to_ns(from_ns(ns)) == ns
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "ns"),
     [
         (0.1, 100_000_000),
@@ -234,7 +235,7 @@ def test_what_the_server_sent_is_not_checked() -> None:
     assert StreamConfig.from_wire({"name": "a.b", "num_replicas": 99}).num_replicas == 99
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "accepted"),
     [
         ("subjects", "orders.>", "a list, each text"),
@@ -307,9 +308,7 @@ def test_the_repr_shows_what_differs_from_the_defaults() -> None:
     assert repr(StreamConfig.from_wire({"name": "A", "x": 1})) == "StreamConfig(name='A', extra={'x': 1})"
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"nonsense", b"{}", b'{"name": 5}', b'{"name":"A","max_age":"1h"}']
-)
+@for_each("data", [b"", b"[]", b"nonsense", b"{}", b'{"name": 5}', b'{"name":"A","max_age":"1h"}'])
 def test_json_that_is_no_such_model_is_a_protocol_error(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         StreamConfig.from_json(data)
@@ -404,7 +403,7 @@ def test_a_pull_request_is_small() -> None:
     assert request.to_json() == b'{"batch":500,"expires":5000000000,"idle_heartbeat":2500000000}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "field"),
     [
         ({"expires": -1}, "expires"),

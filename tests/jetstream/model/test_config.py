@@ -25,6 +25,7 @@ from jetspark.jetstream.model.stream import (
     StreamSource,
     SubjectTransform,
 )
+from tests.support.cases import for_each
 
 ORIGIN = StreamSource(name="ORIGIN")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -107,19 +108,19 @@ ACCEPTED_STREAMS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "field"), REFUSED_STREAMS, ids=ids)
+@for_each(("settings", "field"), REFUSED_STREAMS, ids=ids)
 def test_a_stream_that_the_server_would_refuse(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(UsageError, match=rf"^StreamConfig\.{field}\b"):
         StreamConfig(**{"name": "S"} | settings)
 
 
-@pytest.mark.parametrize("settings", ACCEPTED_STREAMS, ids=ids)
+@for_each("settings", ACCEPTED_STREAMS, ids=ids)
 def test_a_stream_that_the_server_accepts(settings: dict[str, Any]) -> None:
     config = StreamConfig(**{"name": "S"} | settings)
     assert StreamConfig.from_wire(config.to_wire()) == config
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
+@for_each("name", BAD_NAMES)
 def test_names_are_single_words(name: str) -> None:
     with pytest.raises(UsageError, match=r"StreamConfig\.name"):
         StreamConfig(name=name)
@@ -152,7 +153,7 @@ REFUSED_SOURCES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "field"), REFUSED_SOURCES, ids=ids)
+@for_each(("settings", "field"), REFUSED_SOURCES, ids=ids)
 def test_a_source_that_the_server_would_refuse(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(UsageError, match=rf"^StreamSource\.{field}\b"):
         StreamSource(**{"name": "ORIGIN"} | settings)
@@ -268,13 +269,13 @@ ACCEPTED_CONSUMERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "field"), REFUSED_CONSUMERS, ids=ids)
+@for_each(("settings", "field"), REFUSED_CONSUMERS, ids=ids)
 def test_a_consumer_that_the_server_would_refuse(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(UsageError, match=rf"^ConsumerConfig\.{field}\b"):
         ConsumerConfig(**settings)
 
 
-@pytest.mark.parametrize("settings", ACCEPTED_CONSUMERS, ids=ids)
+@for_each("settings", ACCEPTED_CONSUMERS, ids=ids)
 def test_a_consumer_that_the_server_accepts(settings: dict[str, Any]) -> None:
     config = ConsumerConfig(**settings)
     assert ConsumerConfig.from_wire(config.to_wire()) == config

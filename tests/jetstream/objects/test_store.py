@@ -33,6 +33,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.objects import store as store_module
+from tests.support.cases import for_each
 from tests.support.effort import effort
 
 DATA = os.urandom(700_001)
@@ -397,7 +398,7 @@ async def test_metadata_that_is_not_valid_is_an_error_and_does_not_end_a_watch(
         await store.info("a")
 
 
-@pytest.mark.parametrize("data", ["text", 7, None, io.StringIO("text"), ["text"]])
+@for_each("data", ["text", 7, None, io.StringIO("text"), ["text"]])
 async def test_other_data_than_bytes_is_refused(store: ObjectStore, data: Any) -> None:
     with pytest.raises(UsageError):
         await store.put("a", data)

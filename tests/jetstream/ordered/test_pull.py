@@ -24,6 +24,7 @@ from jetspark.jetstream.pull.iterate import Messages
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 from tests.jetstream.support import cut_at_answer
+from tests.support.cases import for_each
 from tests.support.consuming import LONG, fill, listeners, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
@@ -197,7 +198,7 @@ async def test_deleted_messages_are_not_a_gap(js: JetStream) -> None:
         assert await names(stream) == ["reader_1"]
 
 
-@pytest.mark.parametrize("option", ["group", "priority", "min_pending", "min_ack_pending"])
+@for_each("option", ["group", "priority", "min_pending", "min_ack_pending"])
 async def test_options_of_priority_groups_are_refused_by_name(js: JetStream, option: str) -> None:
     ordered = await (await make_stream(js)).ordered_consumer()
     value = "jobs" if option == "group" else 1

@@ -25,6 +25,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from jetspark.wire import PubFrame
 from jetspark.wire.headers import Headers
+from tests.support.cases import for_each
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import lose_acknowledgements, make_stream, stored
 from tests.support.scripted import Peer, ScriptedServer
@@ -213,7 +214,7 @@ async def test_the_1001st_message_is_refused_and_the_others_stay(js: JetStream) 
     assert (await batch.commit()).batch_size == 1000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("subject", "arguments"),
     [
         ("orders.*", {}),
@@ -242,7 +243,7 @@ async def test_a_message_over_max_payload_is_refused_when_it_is_added(js: JetStr
     assert len(batch) == 0
 
 
-@pytest.mark.parametrize(("option", "value"), [("timeout", 0), ("retry_for", -1)])
+@for_each(("option", "value"), [("timeout", 0), ("retry_for", -1)])
 async def test_a_bad_option_is_named(js: JetStream, option: str, value: Any) -> None:
     with pytest.raises(UsageError, match=option):
         js.atomic_batch(**{option: value})

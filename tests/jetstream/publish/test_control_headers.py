@@ -14,6 +14,7 @@ from jetspark.jetstream.publish.headers import headers_to_copy, is_control_heade
 from jetspark.jetstream.read import direct
 from jetspark.wire.headers import Headers
 from tests.jetstream.support import memory
+from tests.support.cases import for_each
 
 SOON = "@at 2099-01-01T00:00:00Z"
 TRACE = {"Nats-Trace-Dest": "trace", "Nats-Trace-Only": "true"}
@@ -170,7 +171,7 @@ async def test_a_required_level_of_the_api_is_obeyed_and_not_copied(nc: Connecti
     assert headers_to_copy(Headers(headers)) == {}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["Mine", "nats-ttl", "NATS-ROLLUP", "Nats-Message", "X-Nats-TTL", "Nats-TTL-Mine", "traceparent", "Nats"],
 )
@@ -178,7 +179,7 @@ def test_headers_of_the_user_stay(name: str) -> None:
     assert not is_control_header(name)
 
 
-@pytest.mark.parametrize("name", ["Nats-Msg-Id", "nats-msg-id", "Nats-Expected-Stream", "NATS-BATCH-ID"])
+@for_each("name", ["Nats-Msg-Id", "nats-msg-id", "Nats-Expected-Stream", "NATS-BATCH-ID"])
 def test_what_each_publish_has_of_its_own_is_known_in_any_case(name: str) -> None:
     assert is_publish_header(name)
 

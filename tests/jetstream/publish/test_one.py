@@ -35,6 +35,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.headers import compose_headers
 from jetspark.server import Server, run
 from jetspark.wire import PubFrame
+from tests.support.cases import for_each
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import ScriptedStream, came, lose_acknowledgements, make_stream, stored
 from tests.support.watch import Watch
@@ -212,7 +213,7 @@ def test_an_option_that_does_not_exist_is_named() -> None:
         compose_headers(None, None, {"expected_seq": 1})  # type: ignore[typeddict-unknown-key]
 
 
-@pytest.mark.parametrize("subject", ["orders.*", "orders.>", "", "orders new", "orders..new"])
+@for_each("subject", ["orders.*", "orders.>", "", "orders new", "orders..new"])
 async def test_a_subject_that_cannot_be_published_to_is_refused(js: JetStream, subject: str) -> None:
     with pytest.raises(UsageError):
         await js.publish(subject)

@@ -32,6 +32,7 @@ from jetspark import (
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server, run
 from jetspark.wire import UnsubFrame
+from tests.support.cases import for_each
 from tests.support.publishing import (
     ScriptedStream,
     came,
@@ -341,7 +342,7 @@ async def test_a_message_over_max_payload_is_refused_and_the_connection_stays(js
     assert js.connection.statistics.reconnects == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("option", "value"),
     [
         ("max_pending", 0),

@@ -11,6 +11,7 @@ import pytest
 from jetspark import APIError, JetStream, MessageNotFound, StreamConfig, UsageError, blocking
 from jetspark.jetstream.publish.headers import compose_headers
 from jetspark.server import Server
+from tests.support.cases import for_each
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ async def test_a_scheduled_message_may_replace_the_ones_before_it(js: JetStream,
     assert subjects == {f"{name}.run": 1}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "complaint"),
     [
         ({"rollup": "subject"}, "rollup must be 'sub' or 'all'"),

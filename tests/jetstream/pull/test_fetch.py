@@ -19,6 +19,7 @@ from jetspark import (
     connect,
 )
 from jetspark.jetstream.context import JetStream
+from tests.support.cases import for_each
 from tests.support.consuming import (
     LONG,
     PULL,
@@ -186,7 +187,7 @@ async def test_a_heartbeat_of_ones_own_is_asked_for(js: JetStream, proxy: TCPPro
     assert request["idle_heartbeat"] == 10_000_000_000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         ({}, "max_messages or max_bytes"),

@@ -22,6 +22,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull import options
 from jetspark.jetstream.pull.iterate import Messages
+from tests.support.cases import for_each
 from tests.support.consuming import (
     LONG,
     PULL,
@@ -503,7 +504,7 @@ async def test_one_cannot_pull_from_a_push_consumer(js: JetStream) -> None:
         consumer.messages()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "complaint"),
     [
         ({"max_messages": 1, "max_bytes": 1}, "max_messages and max_bytes"),

@@ -13,6 +13,7 @@ from jetspark.jetstream.message.status import Exceeded
 from jetspark.jetstream.pull.bounds import Bounds
 from jetspark.jetstream.pull.options import MOST_BYTES, PullOptions, default_heartbeat
 from jetspark.jetstream.pull.request import fetch_request
+from tests.support.cases import for_each
 
 SECOND = 1_000_000_000
 
@@ -61,7 +62,7 @@ def test_priority_groups_and_the_pin_id_go_into_the_request() -> None:
     assert (wire["min_pending"], wire["min_ack_pending"]) == (5, 6)
 
 
-@pytest.mark.parametrize(("limit", "threshold"), [(1, 1), (2, 1), (3, 2), (10, 5), (11, 6), (1000, 500)])
+@for_each(("limit", "threshold"), [(1, 1), (2, 1), (3, 2), (10, 5), (11, 6), (1000, 500)])
 def test_the_threshold_is_half_of_the_limit_rounded_up(limit: int, threshold: int) -> None:
     assert PullOptions(max_messages=limit).threshold == threshold
     assert PullOptions(max_bytes=limit).threshold == threshold
@@ -74,9 +75,7 @@ def test_thresholds_from_zero_to_the_limit_are_accepted(threshold: int) -> None:
     assert PullOptions(threshold_messages=threshold).threshold == threshold
 
 
-@pytest.mark.parametrize(
-    ("expires", "heartbeat"), [(1, 0.5), (2, 1), (30, 15), (59, 29.5), (60, 30), (61, 30), (3600, 30)]
-)
+@for_each(("expires", "heartbeat"), [(1, 0.5), (2, 1), (30, 15), (59, 29.5), (60, 30), (61, 30), (3600, 30)])
 def test_the_heartbeat_is_half_of_expires_and_at_most_thirty_seconds(
     expires: float, heartbeat: float
 ) -> None:
@@ -90,7 +89,7 @@ def test_the_default_heartbeat_is_never_more_than_half_of_expires_on_the_wire(ex
     assert 0.5 * SECOND <= wire["idle_heartbeat"] <= 30 * SECOND
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "named"),
     [
         ({"max_messages": 10, "max_bytes": 10}, "max_messages and max_bytes"),
@@ -142,7 +141,7 @@ def test_a_fetch_has_the_heartbeat_that_was_asked_for() -> None:
     assert fetch_request(1, None, expires=5.0, idle_heartbeat=0.1).idle_heartbeat == 0.1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "named"),
     [
         ({}, "max_messages or max_bytes"),
@@ -204,7 +203,7 @@ def test_no_request_exceeds_the_limits(
     assert 2 * wire.get("idle_heartbeat", 0) <= wire["expires"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("exceeded", "batch"),
     [
         (Exceeded("batch", 4), 4),

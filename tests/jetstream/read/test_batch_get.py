@@ -29,6 +29,7 @@ from jetspark.jetstream.stream import Stream
 from jetspark.server import Server, User, run
 from jetspark.wire import PubFrame
 from tests.jetstream.support import memory, scripted_stream, store_block
+from tests.support.cases import for_each
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import Peer, ScriptedServer
 from tests.support.watch import eventually
@@ -126,7 +127,7 @@ async def test_messages_that_are_stored_meanwhile_leave_no_gap(js: JetStream, st
     assert got == list(range(1, 25_001))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"batch": 0},

@@ -11,6 +11,7 @@ from jetspark.errors import DataLoss
 from jetspark.jetstream.model.info import StreamState
 from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.read.loss import cause_of_lost_head, head_may_move
+from tests.support.cases import for_each
 
 FULL = StreamState.from_wire({"messages": 5, "bytes": 100, "first_seq": 96, "last_seq": 100})
 EMPTY = StreamState.from_wire({"messages": 0, "bytes": 0, "first_seq": 101, "last_seq": 100})
@@ -39,7 +40,7 @@ def test_what_newer_messages_replace_or_a_time_to_live_ends_is_no_loss(options: 
     assert head_may_move(config(**options), FULL)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {},
@@ -63,7 +64,7 @@ def test_when_nothing_is_left_nobody_can_tell_and_it_is_a_loss(options: dict[str
     assert not head_may_move(config(**options), EMPTY)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "state", "said"),
     [
         ({}, FULL, "purged; the stream begins at 96 now"),

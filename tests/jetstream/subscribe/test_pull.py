@@ -26,6 +26,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server, User
+from tests.support.cases import for_each
 from tests.support.consuming import (
     LONG,
     PULL,
@@ -212,7 +213,7 @@ async def test_an_inbox_is_ended_when_the_fetch_leaves_early(
 # --- errors
 
 
-@pytest.mark.parametrize("batch", [0, -1, 1.5, "3", True])
+@for_each("batch", [0, -1, 1.5, "3", True])
 async def test_a_batch_that_cannot_be_is_refused(js: JetStream, batch: object) -> None:
     await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")

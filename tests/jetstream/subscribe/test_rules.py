@@ -27,6 +27,7 @@ from jetspark.jetstream.subscribe.rules import (
     only_stream,
     to_create,
 )
+from tests.support.cases import for_each
 
 
 def found(*, push_bound: bool = False, **config: Any) -> ConsumerInfo:
@@ -56,7 +57,7 @@ def test_neither_subject_nor_stream_is_an_error() -> None:
         ask(pull=True, durable="D")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "what"),
     [
         ({"idle_heartbeat": 1.0}, "idle_heartbeat"),
@@ -85,7 +86,7 @@ def test_pull_with_settings_of_push_is_refused(config: dict[str, str]) -> None:
         ask(pull=True, subject="s", config=ConsumerConfig(**config))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({"durable": "A", "config": ConsumerConfig(durable_name="B")}, "durable='A' differs"),
@@ -166,7 +167,7 @@ def test_a_name_and_a_queue_exclude_an_ordered_subscription(options: dict[str, A
         ask_ordered(ask(pull=False, subject="s", **options))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "config",
     [
         {"ack_policy": "explicit"},
@@ -250,8 +251,8 @@ def test_a_bound_consumer_of_a_queue_takes_further_members() -> None:
     check_found(asked, found(push_bound=True, deliver_group="q", durable_name="C"))
 
 
-@pytest.mark.parametrize("push_bound", [True, False])
-@pytest.mark.parametrize(
+@for_each("push_bound", [True, False])
+@for_each(
     ("queue", "group", "message"),
     [
         ("", "q", "is for the queue group 'q', and this is not a queue subscription"),
@@ -342,7 +343,7 @@ def test_heartbeats_and_flow_control_that_the_user_did_not_ask_for_are_no_drift(
     assert set(caught.value.differences) == {"flow_control", "idle_heartbeat"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "theirs"),
     [
         ({"ack_policy": "explicit"}, {"ack_policy": "none"}),
