@@ -20,6 +20,7 @@ from jetspark.cli.settings import COMMON
 from jetspark.server import Server
 from tests.cli.support import Cli
 from tests.cli.test_tree import COMMANDS
+from tests.support.cases import for_each
 
 #: A byte that is not UTF-8, as an argument has it; URLs, durations, numbers, paths and times out of range.
 ODD = ["a\udcff", "nats://[::1", "999999999y", "9" * 5000, "~nobody-here/x", "0001-01-01T00:00+23:59"]
@@ -152,7 +153,7 @@ def test_a_bad_context_ends_clearly_and_shows_no_password(
     assert "hunter2" not in error
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "name = " + "[" * 100_000,
@@ -184,8 +185,8 @@ drop = true
 """
 
 
-@pytest.mark.parametrize("bad", ["a\0b", "~nobody-here/x", "x" * 5000])
-@pytest.mark.parametrize("key", ["checkpoint", "path", "credentials_file", "inbox_prefix", "log"])
+@for_each("bad", ["a\0b", "~nobody-here/x", "x" * 5000])
+@for_each("key", ["checkpoint", "path", "credentials_file", "inbox_prefix", "log"])
 def test_a_bad_path_in_a_pipeline_file_ends_clearly(key: str, bad: str, cli: Cli, tmp_path: Path) -> None:
     values = {"checkpoint": '"c"', "path": '"p"', "source": "", "more": ""}
     quoted = json.dumps(bad)

@@ -16,6 +16,7 @@ from jetspark.cli.command import Run, command, single
 from jetspark.cli.main import TREE, load
 from jetspark.server import Server
 from tests.cli.support import Cli
+from tests.support.cases import for_each
 
 # Every command with arguments that are right, but for the stream NOPE, which is not there.
 COMMANDS: dict[str, list[str]] = {
@@ -154,7 +155,7 @@ def test_help_at_the_root_names_every_command(cli: Cli) -> None:
     assert "Usage: jetspark stream" in cli("stream", code=2).out
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(ALONE)))
+@for_each("command", sorted(set(COMMANDS) - set(ALONE)))
 def test_without_a_server_every_command_says_so_on_one_line(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -165,14 +166,14 @@ def test_without_a_server_every_command_says_so_on_one_line(
     )
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@for_each("command", sorted(COMMANDS))
 def test_an_unknown_option_is_refused_on_one_line(cli: Cli, command: str) -> None:
     line = cli.fails(*command.split(), *COMMANDS[command], "--nonsense", code=2)
     assert line.startswith("jetspark: No such option: --nonsense")
     assert line.endswith(f". See `jetspark {command} --help`\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     sorted(name for name in COMMANDS if name not in WITHOUT_A_STREAM and "dead-letters" not in name),
 )
@@ -181,7 +182,7 @@ def test_without_the_stream_every_command_says_so_on_one_line(cli: Cli, command:
     assert "not found (10059)" in line or "no stream stores" in line
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"pub", *ALONE, *CORE}))
+@for_each("command", sorted(set(COMMANDS) - {"pub", *ALONE, *CORE}))
 def test_without_permission_every_command_says_so_on_one_line(guest: Cli, command: str) -> None:
     line = guest.fails(*command.split(), *COMMANDS[command], code=5)
     assert "Permissions Violation" in line

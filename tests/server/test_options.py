@@ -12,12 +12,13 @@ import jetspark.server
 from jetspark.errors import UsageError
 from jetspark.server import TLS, Cluster, Options, Server, User, config
 from jetspark.server.options import OptionNames
+from tests.support.cases import for_each
 
 ANN = User(user="ann", password="a")
 KEY = "U" + "A" * 55
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("option", "value", "others"),
     [
         ("port", -1, {}),
@@ -47,7 +48,7 @@ def test_a_bad_option_is_refused_by_name(option: str, value: object, others: dic
         Server(**given)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         {"user": "", "password": "p"},
@@ -113,7 +114,7 @@ def test_users_are_grouped_by_account_and_lists_are_quoted() -> None:
     assert '"B" {\n    jetstream: enabled' in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "quoted"),
     [("plain", '"plain"'), ('a"b\\c', '"a\\"b\\\\c"'), ("a\nb\x7f", '"a\\x0Ab\\x7F"'), ("$x é", '"$x é"')],
 )

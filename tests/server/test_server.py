@@ -20,6 +20,7 @@ from jetspark.errors import ServerNotFound, ServerStartError, UsageError
 from jetspark.server import Server, User, binary, run
 from jetspark.server.ports import free_ports
 from jetspark.server.ready import is_open
+from tests.support.cases import for_each
 from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
 
@@ -351,7 +352,7 @@ def test_a_server_outlives_the_thread_that_started_it() -> None:
 # --- who can reach it
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("info", "expected"),
     [
         ({"host": "0.0.0.0"}, True),

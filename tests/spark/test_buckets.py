@@ -17,6 +17,7 @@ from jetspark.spark.options import Use, parse_options
 from jetspark.spark.write.keys import as_messages, check_key_columns, key_check
 from jetspark.spark.write.rows import RowEncoder
 from tests.spark.support import Bench, finish
+from tests.support.cases import for_each
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ def test_objects_are_read_as_a_table(spark: SparkSession, bench: Bench) -> None:
     bench.js.delete_object_store(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "complaint"),
     [
         ({"bucket": "a b"}, "bucket"),
@@ -185,7 +186,7 @@ def test_a_row_with_an_invalid_key_is_an_error_or_a_dead_letter(key: str | None,
     assert [each.subject for each in encoder("dead").messages(columns)] == ["$KV.t.a", "dead"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "complaint"),
     [
         ({"value": StringType()}, "key and value"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jetspark.errors import UsageError
 from jetspark.spark.options import ConnectionOptions, SourceOptions, Use, parse_options, stream_matches
+from tests.support.cases import for_each
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -264,8 +265,8 @@ def test_without_options_the_defaults_hold() -> None:
     assert (parsed.msg_id_prefix, parsed.min_duplicate_window) == ("", 120.0)
 
 
-@pytest.mark.parametrize(("name", "text", "value"), GOOD, ids=str)
-@pytest.mark.parametrize("spelled", [str, str.lower, str.upper], ids=["as-is", "lower", "upper"])
+@for_each(("name", "text", "value"), GOOD, ids=str)
+@for_each("spelled", [str, str.lower, str.upper], ids=["as-is", "lower", "upper"])
 def test_an_option_is_read_however_its_name_is_written(
     name: str, text: str, value: object, spelled: Any
 ) -> None:
@@ -274,7 +275,7 @@ def test_an_option_is_read_however_its_name_is_written(
     assert parsed.given == (name,)
 
 
-@pytest.mark.parametrize(("name", "text", "value"), GOOD_CONNECTION, ids=str)
+@for_each(("name", "text", "value"), GOOD_CONNECTION, ids=str)
 def test_an_option_of_the_connection_is_read(name: str, text: str, value: object) -> None:
     assert getattr(parse_options({name.lower(): text}).connection, snake(name)) == value
 
@@ -287,7 +288,7 @@ def test_passwords_and_keys_are_read_with_what_they_belong_to() -> None:
     assert (connection.tls_cert_file, connection.tls_key_file) == ("c.pem", "k.pem")
 
 
-@pytest.mark.parametrize(("name", "text", "accepted"), BAD, ids=str)
+@for_each(("name", "text", "accepted"), BAD, ids=str)
 def test_a_bad_value_is_refused_with_the_name_and_what_is_accepted(
     name: str, text: str, accepted: str
 ) -> None:
@@ -298,7 +299,7 @@ def test_a_bad_value_is_refused_with_the_name_and_what_is_accepted(
     assert accepted in message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "meant"),
     [
         ("streams", "stream"),
@@ -313,7 +314,7 @@ def test_a_misspelled_option_is_refused_with_the_likely_one(written: str, meant:
         parse_options({written: "1"})
 
 
-@pytest.mark.parametrize("name", ["group", "kafka.bootstrap.servers", "", "maxRecordsPerTrigger"])
+@for_each("name", ["group", "kafka.bootstrap.servers", "", "maxRecordsPerTrigger"])
 def test_an_unknown_option_is_refused_with_the_list_of_all(name: str) -> None:
     with pytest.raises(UsageError, match="unknown option") as caught:
         parse_options({name: "x"})
@@ -335,7 +336,7 @@ def test_secrets_are_not_shown() -> None:
     assert "s3cret" not in repr(token) + str(token)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "nats://me:s3cret@127.0.0.1:4222",
@@ -352,7 +353,7 @@ def test_a_url_with_a_secret_in_it_is_refused_without_showing_it(url: str) -> No
     assert "credentialsFile" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "nats://me:s3cret@",
@@ -372,7 +373,7 @@ def test_a_bad_url_is_refused_without_showing_its_secret(url: str) -> None:
 # --- options that exclude each other
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({"user": "me", "token": "s3cret"}, "user and token exclude each other"),
@@ -420,7 +421,7 @@ def test_options_that_do_not_go_together_are_named(options: dict[str, str], mess
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {"startingTimestamp": "2026-01-31", "endingTimestamp": "2026-01-31"},
@@ -492,7 +493,7 @@ def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_keeps_it() -> None:
     assert parsed.tzinfo == timezone(timedelta(hours=2))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "meant", "not_meant"),
     [
         ("A", ["A"], ["AB", "a", ""]),
@@ -517,7 +518,7 @@ def test_what_stars_are_replaced_by_is_meant(parts: list[str], data: st.DataObje
     assert stream_matches(name, ["*".join(parts)])
 
 
-@pytest.mark.parametrize("name", sorted(ALL))
+@for_each("name", sorted(ALL))
 def test_whatever_an_option_is_the_error_is_about_its_use(name: str) -> None:
     for text in ("a\ud800", "a\0b", "{" * 100_000, "9" * 5000, "nats://[::1", "0001-01-01T00:00+23:59", "\n"):
         try:

@@ -10,6 +10,7 @@ import pytest
 from jetspark import UsageError
 from jetspark.spark import Lag, lag
 from jetspark.spark.query_lag import end_offsets
+from tests.support.cases import for_each
 
 
 def offset(**next_seq: int) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def test_the_lag_of_a_worker_and_a_missing_end_are_unknown() -> None:
     assert lag(progress(offset(A=1), None)) is None
 
 
-@pytest.mark.parametrize("wrong", ["", "{", "[]", {}, {"sources": 1}, "[" * 100_000])
+@for_each("wrong", ["", "{", "[]", {}, {"sources": 1}, "[" * 100_000])
 def test_something_else_is_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="not the progress of a query"):
         lag(wrong)

@@ -10,6 +10,7 @@ from jetspark.spark.options import Use, parse_options
 from jetspark.spark.schema import read_schema
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.table import insert_options, read_options
+from tests.support.cases import for_each
 
 URL = "nats://10.0.0.1:4222"
 TABLE = {
@@ -67,9 +68,7 @@ def test_rows_of_a_table_may_go_elsewhere() -> None:
     assert insert_options(mixed, {}) is None
 
 
-@pytest.mark.parametrize(
-    "option", [{"subject": "a"}, {"stream": "A"}, {"user": "me"}, {"domain": "hub"}], ids=str
-)
+@for_each("option", [{"subject": "a"}, {"stream": "A"}, {"user": "me"}, {"domain": "hub"}], ids=str)
 def test_rows_that_may_be_for_the_table_or_not_are_refused(option: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=r"not clear where they should go.*add option servers"):
         insert_options(created(CREATED), option)

@@ -16,11 +16,12 @@ from jetspark.cli.args import units
 from jetspark.cli.args.template import Template, Verbatim
 from jetspark.cli.ui.escape import escape_json, escape_line, escape_payload
 from jetspark.cli.ui.failure import Failure, describe
+from tests.support.cases import for_each
 
 UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "seconds"),
     [
         ("30s", 30),
@@ -37,13 +38,13 @@ def test_a_duration_is_read(text: str, seconds: float) -> None:
     assert units.duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "30", "s", "1x", "-5s", "1h 30m", "1,5s", "ten"])
+@for_each("text", ["", "30", "s", "1x", "-5s", "1h 30m", "1,5s", "ten"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it like 30s"):
         units.duration(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "size"),
     [
         ("512", 512),
@@ -58,7 +59,7 @@ def test_a_size_is_read(text: str, size: int) -> None:
     assert units.size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1", "10 apples", "1e3"])
+@for_each("text", ["", "MB", "-1", "10 apples", "1e3"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         units.size(text)
@@ -110,7 +111,7 @@ def test_a_template_knows_its_words() -> None:
     assert Template("no places { } {{ }} {{").render(1) == "no places { } {{ }} {{"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["{{Nope}}", "{{Random}}", "{{Random 5 1}}", "{{Random a b}}", "{{Count 1}}", "{{Random -1 2}}"]
 )
 def test_a_template_refuses_what_it_does_not_know(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import Cli
+from tests.support.cases import for_each
 from tests.support.waiting import wait_until
 
 
@@ -84,7 +85,7 @@ def test_an_ephemeral_consumer_needs_no_name(cli: Cli, stream: str) -> None:
     assert info["config"]["inactive_threshold"] == 60.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         (["c", "--ack", "maybe"], "'maybe' is not one of explicit, all, none"),

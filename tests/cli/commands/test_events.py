@@ -14,6 +14,7 @@ from jetspark.cli.ui.output import Output
 from jetspark.jetstream.model.advisories import parse_advisory
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
+from tests.support.cases import for_each
 from tests.support.raw import RawClient
 from tests.support.waiting import wait_until
 
@@ -84,7 +85,7 @@ def test_events_end_when_none_come(cli: Cli, name: str) -> None:
     assert cli("events", "--stream", name, "--wait", "100ms").out == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"replicas": 5},

@@ -11,6 +11,7 @@ import pytest
 
 from jetspark.server import Server
 from tests.cli.support import Cli
+from tests.support.cases import for_each
 from tests.support.raw import RawClient
 
 
@@ -149,7 +150,7 @@ def test_a_file_that_is_there_is_replaced_only_when_it_is_meant(
     assert len(file.read_text().splitlines()) == 100
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         (["--format", "parquet"], "Parquet cannot go to stdout"),

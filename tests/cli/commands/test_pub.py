@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
-
 from tests.cli.support import Cli, Process
+from tests.support.cases import for_each
 
 
 def bodies(cli: Cli, stream: str) -> list[str]:
@@ -110,7 +109,7 @@ def test_a_subject_without_a_stream_is_an_error_with_two_ways_out(cli: Cli, name
         assert "--core" in line
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         (["a b", "x"], "subject 'a b' is not valid"),

@@ -7,6 +7,7 @@ import pytest
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
 from tests.cli.support import Cli
+from tests.support.cases import for_each
 
 
 def test_add_creates_a_stream_and_shows_it(cli: Cli, name: str) -> None:
@@ -67,7 +68,7 @@ def test_add_without_a_name_and_without_a_terminal_is_an_error(cli: Cli) -> None
     assert "missing STREAM" in cli.fails("stream", "add", "--subjects", "x", code=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         (["--max-age", "soon"], "'soon' is not a duration; write it like 30s, 10m"),

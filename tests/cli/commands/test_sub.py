@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import Cli
+from tests.support.cases import for_each
 from tests.support.waiting import wait_until
 
 
@@ -79,7 +80,7 @@ def test_a_work_queue_without_ack_is_refused_with_the_reason(cli: Cli, name: str
     assert "work" in cli.fails("sub", "--stream", name, "--wait", "1s", code=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         ([], "give a subject, or --stream"),

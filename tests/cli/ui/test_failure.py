@@ -15,12 +15,13 @@ from jetspark.cli.args.table import name_flags
 from jetspark.cli.ui.failure import describe
 from tests.cli.support import Cli
 from tests.cli.test_text_arguments import LEAVES
+from tests.support.cases import for_each
 
 #: Names of the Python API: `filter_subject`, `allow_atomic=True`, `js.create_stream(...)`.
 _PYTHON = re.compile(r"\b(?!the setting )[a-z]+_[a-z_]+\b|=True|=\d|\bjs\.|\(\.\.\.\)")
 
 
-@pytest.mark.parametrize("err_code", sorted(errors._HINTS))
+@for_each("err_code", sorted(errors._HINTS))
 def test_hints_have_no_names_of_the_library(err_code: int) -> None:
     wire = {"code": 400, "err_code": err_code, "description": "refused"}
     line, _ = describe(errors.APIError.from_wire(wire, stream="ORDERS"))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from jetspark.cli.ui.table import fit_columns
 from tests.cli.support import Cli, Terminal
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("widths", "cut", "available", "fitted"),
     [
         ([10, 10], [True, True], 27, [10, 10]),

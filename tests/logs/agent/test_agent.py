@@ -13,6 +13,7 @@ from jetspark.errors import NoStreamForSubject, PublishError, UsageError
 from jetspark.logs.agent.options import ShipOptions
 from jetspark.server import Server
 from tests.logs.support import lines_of, ship_once, shipping, stored, until
+from tests.support.cases import for_each
 from tests.support.consuming import freeze
 
 
@@ -204,7 +205,7 @@ async def test_an_agent_with_nothing_under_way_ends_though_the_server_is_away(
         server.start()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {"partitions": 0},

@@ -13,6 +13,7 @@ from jetspark.logs.agent.containers import CONTAINERS
 from jetspark.logs.agent.join import join_events
 from jetspark.logs.agent.multiline import PRESETS, Multiline
 from jetspark.logs.format.line import Line
+from tests.support.cases import for_each
 
 texts = st.lists(
     st.sampled_from(
@@ -194,9 +195,7 @@ JSON = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("preset", "events"), [("java", JAVA), ("python", PYTHON), ("go", GO), ("json", JSON)]
-)
+@for_each(("preset", "events"), [("java", JAVA), ("python", PYTHON), ("go", GO), ("json", JSON)])
 def test_a_preset_knows_its_language(preset: str, events: list[str]) -> None:
     assert joined("\n".join(events) + "\n", Multiline(preset)) == events
     assert joined("\r\n".join(each.replace("\n", "\r\n") for each in events), Multiline(preset)) == [
@@ -296,7 +295,7 @@ def test_a_part_without_its_end_does_not_hold_the_other_output_for_ever() -> Non
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {},

@@ -18,6 +18,7 @@ from jetspark.logs.agent.input import JournalSource, LogInput
 from jetspark.logs.agent.journal import Journal
 from tests.cli.support import Cli
 from tests.logs.support import read_all, shipping, stored, until
+from tests.support.cases import for_each
 
 #: `one` has entries 1 to 4 and `two` 5 and 6, each of a series of its own. The entries 4 and 6 are of nginx.
 FILES = Path(__file__).parent / "journal"
@@ -206,7 +207,7 @@ def test_a_machine_without_journalctl_is_told_so(monkeypatch: pytest.MonkeyPatch
         Journal(LogInput(name="a"), JournalSource(), limit=lambda: 1024, once=True, report=print)
 
 
-@pytest.mark.parametrize("match", ["--vacuum-size=1", "unit=x", "A", "", "A=\0"])
+@for_each("match", ["--vacuum-size=1", "unit=x", "A", "", "A=\0"])
 def test_a_match_is_a_field_and_its_value(match: str) -> None:
     with pytest.raises(UsageError, match="must be FIELD=value"):
         JournalSource(matches=[match])

@@ -18,6 +18,7 @@ from jetspark.logs.control.switch import AgentReport, Switch, parse_switch, read
 from jetspark.server import Server
 from tests.cli.support import Process
 from tests.logs.support import Running, lines_of, shipping, stored, until
+from tests.support.cases import for_each
 
 
 def write(path: Path, first: int, last: int) -> None:
@@ -136,7 +137,7 @@ def test_a_time_without_its_zone_is_no_time() -> None:
     assert parse_switch(word.replace(b'00"', b'00Z"'), 7).holds(datetime.now(UTC))
 
 
-@pytest.mark.parametrize("word", [b"\xff", b'{"by":"\xff"}', b"5", b'{"a":' * 3000 + b"1" + b"}" * 3000])
+@for_each("word", [b"\xff", b'{"by":"\xff"}', b"5", b'{"a":' * 3000 + b"1" + b"}" * 3000])
 def test_what_is_no_command_does_not_pause(word: bytes) -> None:
     assert parse_switch(word, 7) == Switch(sequence=7)
 

@@ -6,16 +6,16 @@ import contextlib
 import math
 import re
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jetspark.logs.job.backtracking import degree, longest
 from jetspark.logs.job.grok import LIBRARY, expand
 from jetspark.logs.job.patterns import in_python
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     [
         r"(\S+) (\S+) \[([^\]]+)\] \"([^\"]*)\" (\d+) (.*)",
@@ -32,7 +32,7 @@ def test_repetitions_that_share_no_text_are_safe_on_long_lines(pattern: str) -> 
     assert longest(pattern) > 1 << 20
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "power"),
     [
         (".*x.*", 2),
@@ -55,7 +55,7 @@ def test_the_repetitions_are_counted_that_can_share_a_text(pattern: str, power: 
     assert degree(pattern) == power
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     [
         *("(a+)+", "(a|aa)+", "(.*)*x", r"([a-z]+)*[0-9]", "((a+)+)(\\2)?b", "(x+x+)+y", "(?:[a-z]+-?)+"),

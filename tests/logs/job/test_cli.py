@@ -18,6 +18,7 @@ from tests.cli.conftest import cli, no_settings, process, terminal
 from tests.cli.support import Cli, Process, Terminal
 from tests.logs.job.support import access_line
 from tests.spark.running import ADMISSION_CONTROL
+from tests.support.cases import for_each
 from tests.support.metrics_page import served_by
 from tests.support.scrape import scrape
 
@@ -50,7 +51,7 @@ def example(server: Server, tmp_path: Path) -> Callable[[str], Path]:
     return copied
 
 
-@pytest.mark.parametrize(
+@for_each(
     "file", sorted(set(EXAMPLES.glob("*.toml")) - {EXAMPLES / "shipper.toml"}), ids=lambda file: file.stem
 )
 def test_every_example_is_right(cli: Cli, file: Path) -> None:

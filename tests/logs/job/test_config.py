@@ -12,6 +12,7 @@ from jetspark.errors import UsageError
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.patterns import far_year, read_pattern
 from jetspark.logs.toml_lines import line_of
+from tests.support.cases import for_each
 
 WHOLE = """\
 name = "access"
@@ -416,7 +417,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         read_config(tmp_path / "bytes.toml")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "line"),
     [("a", 1), ("b.c", 3), ("b.d.e", 4), ("b.f", 2), ("x.y.z", 6), ("x.y", 5), ("b.g h", 7), ("none", None)],
 )
@@ -454,7 +455,7 @@ def test_text_like_keys_in_multi_line_strings_is_ignored() -> None:
     assert [line_of(text, key.split(".")) for key in keys] == [1, 5, 8, 9, 10, 11]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("time_format", "fine", "far"),
     [
         ("yyyy-MM-dd HH:mm:ss Z", ["2026-01-31 12:00:00 +0000"], ["+294248-01-31", "-294248-01-31"]),

@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 
 from jetspark.errors import Error, NoServersError
 from jetspark.logs.job.errors import explained, spark_explained
+from tests.support.cases import for_each
 
 JAVA = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted. SQLSTATE: XXKST
@@ -19,7 +20,7 @@ org.apache.spark.SparkException: Job aborted.
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "told", "hint"),
     [
         (

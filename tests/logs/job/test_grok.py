@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jetspark.logs.job.grok import LIBRARY, expand
 from jetspark.logs.job.patterns import read_pattern
+from tests.support.cases import for_each
 
 #: By name: texts that match as a whole, and texts that do not.
 MATCHES = {
@@ -40,7 +41,7 @@ MATCHES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(LIBRARY))
+@for_each("name", sorted(LIBRARY))
 def test_every_pattern_of_the_library_compiles_and_matches_what_its_name_says(name: str) -> None:
     pattern = re.compile(read_pattern(expand(f"%{{{name}:found}}", {}).text).text.replace("\\z", "\\Z"))
     good, bad = MATCHES.get(name, ([], []))
@@ -58,7 +59,7 @@ def test_fields_have_types_and_the_users_patterns_replace_others() -> None:
     assert re.fullmatch(pattern.text, "x12 ABC 7") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "own", "told"),
     [
         ("%{NOSUCHTHING:a}", {}, "unknown name %{NOSUCHTHING}"),

@@ -10,6 +10,7 @@ import pytest
 from jetspark.errors import UsageError
 from jetspark.spark.queue.offsets import Delivered, QueueOffset
 from jetspark.spark.read.offsets import Offset
+from tests.support.cases import for_each
 
 CREATED = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -44,7 +45,7 @@ def test_the_text_never_changes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         (

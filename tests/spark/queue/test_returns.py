@@ -15,6 +15,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.spark.queue.returns import read_answer, read_return, return_subject, show_return
 from tests.fuzz.mutate import mutate
 from tests.spark.queue.support import Workers, as_stored, make, messages, pending, stored
+from tests.support.cases import for_each
 
 
 async def ask(js: JetStream, stream: str, sequences: list[int], delay: float | None = None) -> int:
@@ -51,7 +52,7 @@ async def test_a_restarted_driver_does_not_acknowledge_what_may_have_been_return
     assert await pending(js, stream) == (0, 3)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jetspark.spark.queue.sequences import parse_sequences, show_sequences, spans
+from tests.support.cases import for_each
 
 SEQUENCES = st.sets(st.integers(1, 10**6), max_size=200).map(sorted)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sequences", "text"),
     [
         ([], ""),
@@ -42,7 +43,7 @@ def test_what_several_workers_get_in_turns_is_short(workers: int, count: int, fi
     assert len(show_sequences(turns)) < 30
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["a", "1-", "-1", "0", "5-1", "1,1", "3,2", "1-5/0", "1-5,4", "1--2", "1-99999999999", " 1", "1" * 30],
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jetspark.errors import UsageError
 from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.read.offsets import Offset, StreamOffset, ranges_between
+from tests.support.cases import for_each
 
 CREATED = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 LATER = CREATED + timedelta(microseconds=1)
@@ -56,7 +57,7 @@ def spans(start: Offset, end: Offset) -> list[tuple[str, int, int]]:
 # --- the text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("golden", "offset"),
     [
         (
@@ -115,7 +116,7 @@ def test_a_time_of_another_zone_is_the_same_moment() -> None:
     assert offset.streams["ORDERS"].created.tzinfo == timezone(timedelta(hours=2))
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@for_each("version", [2, 0, "1", None])
 def test_another_version_is_refused_by_its_number(version: object) -> None:
     with pytest.raises(UsageError, match=f"version {version!r}") as caught:
         Offset.from_json({"version": version, "streams": {}})
@@ -127,7 +128,7 @@ def test_an_offset_of_another_source_is_refused() -> None:
         Offset.from_json({"topic": {"0": 5}})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "damaged",
     [
         {},
@@ -190,7 +191,7 @@ def test_a_stream_that_was_created_again_is_read_from_where_it_began() -> None:
     assert spans(Offset({"A": at(2)}), Offset({"A": again})) == [("A", 1, 3)]
 
 
-@pytest.mark.parametrize("began", [1, 20, 70, 99], ids="began at {}".format)
+@for_each("began", [1, 20, 70, 99], ids="began at {}".format)
 def test_a_stream_that_was_rolled_back_is_read_from_its_new_end(began: int) -> None:
     """Even if the query began after the new end."""
     before, back = at(100, began=began), at(50, began=50)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.spark.read.planning import Backlog, Limits, admit, plan_tasks
+from tests.support.cases import for_each
 
 CREATED = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -77,7 +78,7 @@ def test_the_smallest_limit_gives_a_task_to_every_few_messages(size: int, max_me
     assert len(tasks) == math.ceil(size / max_messages)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("size", "options", "tasks"),
     [
         (0, {}, 0),

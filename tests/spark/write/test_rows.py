@@ -25,6 +25,7 @@ from jetspark.errors import UsageError
 from jetspark.jetstream.publish.bulk import Outgoing
 from jetspark.spark.write.rows import RowEncoder, check_columns
 from jetspark.wire.headers import Headers
+from tests.support.cases import for_each
 
 TEXT, BYTES, NUMBER = StringType(), BinaryType(), LongType()
 MAP = MapType(TEXT, TEXT)
@@ -84,12 +85,12 @@ def schema(columns: dict[str, DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
-@pytest.mark.parametrize("columns", ACCEPTED, ids="-".join)
+@for_each("columns", ACCEPTED, ids="-".join)
 def test_these_columns_are_accepted(columns: dict[str, DataType]) -> None:
     check_columns(schema(columns), subject="orders.new")
 
 
-@pytest.mark.parametrize(("columns", "message"), REFUSED, ids=lambda each: each if type(each) is str else "")
+@for_each(("columns", "message"), REFUSED, ids=lambda each: each if type(each) is str else "")
 def test_other_columns_are_refused_by_name_and_type(columns: dict[str, DataType], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         check_columns(schema(columns), subject="orders.new")
@@ -164,15 +165,15 @@ def test_null_data_becomes_an_empty_message() -> None:
     assert [message.data for message in messages] == [b"", b"", b"x"]
 
 
-@pytest.mark.parametrize("stream", ["ORDERS", "OR@DERS", "@"])
-@pytest.mark.parametrize("headers", [None, {"k": "v"}])
+@for_each("stream", ["ORDERS", "OR@DERS", "@"])
+@for_each("headers", [None, {"k": "v"}])
 def test_the_option_stream_is_expected_of_the_server(stream: str, headers: dict[str, str] | None) -> None:
     found = fields(one({"data": [b"x"], "headers": [headers]}, stream=stream))
     assert found["Nats-Expected-Stream"] == [stream]
     assert found["Nats-Msg-Id"] == ["run/7/1"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers",
     [
         {"k": "v", "l": ""},
@@ -252,7 +253,7 @@ BAD_ROWS: list[tuple[str, Any, str]] = [
 GOOD_ROW = {"data": b"x", "subject": "a.b", "msg_id": None, "headers": {"k": "v"}}
 
 
-@pytest.mark.parametrize(("column", "value", "message"), BAD_ROWS, ids=str)
+@for_each(("column", "value", "message"), BAD_ROWS, ids=str)
 def test_a_bad_value_is_refused_with_its_column_and_row(column: str, value: Any, message: str) -> None:
     rows = [GOOD_ROW] * 3 + [GOOD_ROW | {column: value}] + [GOOD_ROW] * 2
     columns = {name: [row[name] for row in rows] for name in GOOD_ROW}
@@ -274,7 +275,7 @@ def test_a_message_that_is_too_large_with_its_headers_is_refused_with_its_row() 
     assert len(taken) == 2
 
 
-@pytest.mark.parametrize(("column", "value", "message"), BAD_ROWS, ids=str)
+@for_each(("column", "value", "message"), BAD_ROWS, ids=str)
 def test_a_bad_row_is_a_dead_letter_where_there_is_a_subject_for_it(
     column: str, value: Any, message: str
 ) -> None:
