@@ -36,7 +36,7 @@ export THOROUGH SCREENSHOTS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-faults test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) check format demo bench chaos fuzz lock clean
+.PHONY: help install test test-faults test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) golden check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without th
 
 test-uvloop: $(BENCH) ## run the tests of the connection and of JetStream on uvloop
 	UVLOOP=1 $(PYTEST) -n $$(($(WORKERS) * 4)) tests/core tests/jetstream tests/faults
+
+golden: $(SPARK) ## write the golden files anew; read the diff
+	GOLDEN=write $(PYTEST) -q -n $(WORKERS) tests
+	@git --no-pager diff --stat tests/golden
 
 test-asan: $(DEV) ## run the tests of the compiled part with AddressSanitizer
 	rm -rf build/asan && mkdir -p build/asan && cp -r src build/asan

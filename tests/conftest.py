@@ -15,10 +15,13 @@ from hypothesis import HealthCheck, settings
 
 from jetspark.server import Cluster, Server
 from tests.support.certs import Certs, make_certs
+from tests.support.golden import golden, writing
 from tests.support.interrupts import accept_interrupts
 from tests.support.order import shared_out
 from tests.support.proxy import TCPProxy
 from tests.support.quick_spark import quicken
+
+__all__ = ["golden"]  # a fixture
 
 pytest_plugins = ["jetspark.server.fixtures"]
 
@@ -36,11 +39,16 @@ _FAULTS = {"nats_cluster", "spark_cluster", "small_disk"}
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark the tests with those fixtures, and share the selected tests well among the workers."""
+    """Mark the tests with those fixtures, and share the selected tests well among the workers.
+
+    `make golden` runs the tests of golden files alone.
+    """
     for item in items:
         if not _FAULTS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.faults)
     yield  # Here `-m` selects.
+    if writing():
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     items[:] = shared_out(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 

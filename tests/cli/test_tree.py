@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -16,7 +17,8 @@ from jetspark.cli.command import Run, command, single
 from jetspark.cli.main import TREE, load
 from jetspark.server import Server
 from tests.cli.support import Cli
-from tests.support.cases import for_each
+from tests.support.cases import Cases, for_each
+from tests.support.golden import Golden
 
 # Every command with arguments that are right, but for the stream NOPE, which is not there.
 COMMANDS: dict[str, list[str]] = {
@@ -136,14 +138,32 @@ def test_no_command_is_forgotten_here() -> None:
     assert set(every_command()) == set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_has_help_with_examples_and_json(cli: Cli, command: str) -> None:
-    text = cli(*command.split(), "--help").out
-    assert f"Usage: jetspark {command}" in text
-    examples = text.split("Examples")[1]
-    assert f"jetspark {command}" in examples
-    for option in ("--json", "--trace", "--server", "--context", "--timeout"):
-        assert option in text
+PANEL = re.compile(r"^╭─ (\w[\w ]*) ─.*?^╰─*╯\n", re.MULTILINE | re.DOTALL)
+
+
+def test_every_command_has_help_with_examples_and_the_common_options(
+    cli: Cli, golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", None)
+    monkeypatch.setattr("typer.rich_utils.FORCE_TERMINAL", False)
+    root = cli("--help").out
+    common = [panel[0] for panel in PANEL.finditer(root) if panel[1] in ("General", "Connection")]
+    groups = {name.split()[0] for name in COMMANDS if " " in name}
+    texts = [root]
+    cases = Cases()
+    for name in sorted({*COMMANDS, *groups}):
+        with cases.case(name):
+            text = cli(*name.split(), "--help").out
+            assert f"Usage: jetspark {name}" in text
+            if name in COMMANDS:
+                assert f"jetspark {name}" in text.split("Examples")[1]
+                for panel in common:
+                    assert panel in text
+                    text = text.replace(panel, "")  # Once, with the root, is enough to read.
+            texts.append(text)
+    cases.end()
+    golden("cli-help", f"{'=' * 100}\n".join(texts))
 
 
 def test_help_at_the_root_names_every_command(cli: Cli) -> None:
