@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from jetspark import errors
+from jetspark.cli.ui.failure import describe
 from jetspark.errors import Error
 from tests.support.cases import for_each
+from tests.support.golden import Golden
 
 CLASSES: list[type[Error]] = [getattr(errors, name) for name in errors.__all__]
 
@@ -74,6 +76,31 @@ def test_the_drawing_shows_every_class_under_its_parent() -> None:
         for cls in CLASSES
     }
     assert {name: parent for name, (parent, _) in drawn_tree().items()} == parents
+
+
+def test_what_users_see_of_every_error(golden: Golden) -> None:
+    """The classes as a tree, and the numbers of the server: what is kept, said, and printed by a command."""
+    tree = drawn_tree()
+    lines = ["# Classes", ""]
+    for name, (_, builtin) in tree.items():
+        cls: type[Error] = getattr(errors, name)
+        indent = "    " * (sum(base in CLASSES for base in cls.__mro__) - 1)
+        error = cls(**arguments(cls) | {"hint": None})
+        line, code = describe(error)
+        kept = [attribute for attribute in arguments(cls) if attribute not in ("message", "hint")]
+        lines.append(f"{indent}{name}" + (f" ({builtin})" if builtin else ""))
+        lines.append(f"{indent}  exit code {int(code)}" + (", transient" if cls.transient else ""))
+        lines += [f"{indent}  attributes {', '.join(kept)}"] if kept else []
+        lines += [f"{indent}  jetspark: {line}"] if line != str(error) else []
+    lines += ["", "# Numbers of the server", ""]
+    for number in sorted(errors._CLASSES.keys() | errors._HINTS.keys()):
+        said = errors._ONLY_WITH.get(number) or "refused"
+        answer = {"code": 400, "err_code": number, "description": said}
+        refused = errors.APIError.from_wire(answer, stream="ORDERS")
+        line, code = describe(refused)
+        lines += [f"{number} {type(refused).__name__}, exit code {int(code)}", f"    {refused}"]
+        lines += [f"    jetspark: {line}"] if line != str(refused) else []
+    golden("errors", "\n".join(lines))
 
 
 @every_class
