@@ -13,54 +13,55 @@ from jetspark.errors import UsageError
 from jetspark.server import TLS, Cluster, Options, Server, User, config
 from jetspark.server.options import OptionNames
 from tests.support.cases import for_each
+from tests.support.golden import Golden, Refusals
 
 ANN = User(user="ann", password="a")
 KEY = "U" + "A" * 55
 
 
-@for_each(
-    ("option", "value", "others"),
-    [
-        ("port", -1, {}),
-        ("port", 65536, {}),
-        ("name", "with space", {}),
-        ("name", "", {}),
-        ("domain", "a.b", {}),
-        ("domain", "d", {"jetstream": False}),
-        ("store_dir", "/nowhere", {"jetstream": False}),
-        ("sync_interval", 0, {}),
-        ("sync_interval", "sometimes", {}),
-        ("sync_interval", "always", {"jetstream": False}),
-        ("max_payload", 0, {}),
-        ("ready_timeout", 0, {}),
-        ("token", "", {}),
-        ("token", "t", {"users": [ANN]}),
-        ("users", [ANN, ANN], {}),
-        ("users", ["ann"], {}),
-        ("nkeys", KEY, {}),
-        ("nkeys", ["SUA" + "A" * 53], {}),
-        ("colour", "red", {}),
-    ],
-)
-def test_a_bad_option_is_refused_by_name(option: str, value: object, others: dict[str, Any]) -> None:
-    given: Any = {option: value, **others}
-    with pytest.raises(UsageError, match=option):
-        Server(**given)
+BAD_OPTIONS: list[tuple[str, object, dict[str, Any]]] = [
+    ("port", -1, {}),
+    ("port", 65536, {}),
+    ("name", "with space", {}),
+    ("name", "", {}),
+    ("domain", "a.b", {}),
+    ("domain", "d", {"jetstream": False}),
+    ("store_dir", "/nowhere", {"jetstream": False}),
+    ("sync_interval", 0, {}),
+    ("sync_interval", "sometimes", {}),
+    ("sync_interval", "always", {"jetstream": False}),
+    ("max_payload", 0, {}),
+    ("ready_timeout", 0, {}),
+    ("token", "", {}),
+    ("token", "t", {"users": [ANN]}),
+    ("users", [ANN, ANN], {}),
+    ("users", ["ann"], {}),
+    ("nkeys", KEY, {}),
+    ("nkeys", ["SUA" + "A" * 53], {}),
+    ("colour", "red", {}),
+]
 
 
-@for_each(
-    "bad",
-    [
-        {"user": "", "password": "p"},
-        {"user": "u", "password": ""},
-        {"user": "u", "password": "p", "publish_allow": "orders"},
-        {"user": "u", "password": "p", "subscribe_allow": []},
-        {"user": "u", "password": "p", "account": "two words"},
-    ],
-)
-def test_a_bad_user_is_refused(bad: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="users"):
-        User(**bad)
+BAD_USERS: list[dict[str, Any]] = [
+    {"user": "", "password": "p"},
+    {"user": "u", "password": ""},
+    {"user": "u", "password": "p", "publish_allow": "orders"},
+    {"user": "u", "password": "p", "subscribe_allow": []},
+    {"user": "u", "password": "p", "account": "two words"},
+]
+
+
+def test_bad_options_and_users_are_refused_by_name(golden: Golden) -> None:
+    told = Refusals()
+    for option, value, others in BAD_OPTIONS:
+        given: Any = {option: value, **others}
+        with told.refusal(given, names=option):
+            Server(**given)
+    told.section("Users")
+    for bad in BAD_USERS:
+        with told.refusal(bad, names="users"):
+            User(**bad)
+    golden("errors-server", told.text())
 
 
 def test_bad_certificates_are_refused(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import Cli
-from tests.support.cases import for_each
 from tests.support.waiting import wait_until
 
 
@@ -83,22 +82,6 @@ def test_an_ephemeral_consumer_needs_no_name(cli: Cli, stream: str) -> None:
     assert info["config"]["durable_name"] is None
     assert info["name"]
     assert info["config"]["inactive_threshold"] == 60.0
-
-
-@for_each(
-    ("arguments", "complaint"),
-    [
-        (["c", "--ack", "maybe"], "'maybe' is not one of explicit, all, none"),
-        (["c", "--deliver", "sometime"], "'sometime' is not a start position; write all, new, last"),
-        (["c", "--backoff", "1s,x"], "'x' is not a duration"),
-        (["c", "--pull", "--target", "x"], "--pull and --target exclude each other"),
-        (["c", "--flow-control"], "--flow-control is only for push consumers"),
-        (["bad.name"], ": name 'bad.name' is not valid"),
-        ([], "missing STREAM or CONSUMER"),
-    ],
-)
-def test_add_says_what_is_wrong(cli: Cli, stream: str, arguments: list[str], complaint: str) -> None:
-    assert complaint in cli.fails("consumer", "add", stream, *arguments, code=2)
 
 
 def test_ls_and_info_show_how_far_it_is(cli: Cli, stream: str, consumer: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from jetspark.server import Server
 from tests.cli.support import Cli
-from tests.support.cases import for_each
 from tests.support.raw import RawClient
 
 
@@ -148,23 +147,6 @@ def test_a_file_that_is_there_is_replaced_only_when_it_is_meant(
     assert file.read_text() == "precious"
     cli("export", filled, "-o", file, "--force")
     assert len(file.read_text().splitlines()) == 100
-
-
-@for_each(
-    ("arguments", "complaint"),
-    [
-        (["--format", "parquet"], "Parquet cannot go to stdout"),
-        (["--format", "csv"], "'csv' is not one of jsonl, parquet"),
-        (["-o", "x.csv"], ".csv is not a format of export. Name the file .jsonl or .parquet"),
-        (["-o", "x.jsonl.gz"], ".gz is not a format of export"),
-        (["-o", "/no/such/directory/x.jsonl"], "directory /no/such/directory does not exist"),
-        (["-o", "/"], "is not a regular file"),
-        (["--start-sequence", "1", "--since", "1h"], "exclude each other"),
-        (["--since", "yesterday"], "'yesterday' is not a time"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(cli: Cli, stream: str, arguments: list[str], complaint: str) -> None:
-    assert complaint in cli.fails("export", stream, *arguments, code=2)
 
 
 def test_a_work_queue_without_direct_gets_says_how_to_allow_them(cli: Cli, name: str) -> None:

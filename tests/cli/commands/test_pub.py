@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from tests.cli.support import Cli, Process
-from tests.support.cases import for_each
 
 
 def bodies(cli: Cli, stream: str) -> list[str]:
@@ -107,24 +106,6 @@ def test_a_subject_without_a_stream_is_an_error_with_two_ways_out(cli: Cli, name
         line = cli.fails("pub", f"nobody.{name}", "x", "--count", number, code=4)
         assert "jetspark stream add" in line
         assert "--core" in line
-
-
-@for_each(
-    ("arguments", "complaint"),
-    [
-        (["a b", "x"], "subject 'a b' is not valid"),
-        (["a", "x", "--count", "0"], "--count must be at least 1"),
-        (["a", "x", "--count", "some"], "'some' is not a whole number"),
-        (["a", "x", "--size", "big"], "'big' is not a size"),
-        (["a", "x", "-H", "no-colon"], "'no-colon' is not NAME:VALUE"),
-        (["a", "x", "-H", "bad name:x"], "the name 'bad name' is not valid"),
-        (["a", "x", "--lines"], "--lines reads the messages from stdin"),
-        (["a", "x", "--reply", "r"], "--reply needs --core"),
-        ([], "Missing argument 'SUBJECT'"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(cli: Cli, arguments: list[str], complaint: str) -> None:
-    assert complaint in cli.fails("pub", *arguments, code=2)
 
 
 def test_what_is_too_large_is_refused_before_it_is_sent(cli: Cli, stream: str) -> None:

@@ -7,7 +7,6 @@ import pytest
 from jetspark import StreamConfig, blocking
 from jetspark.server import Server
 from tests.cli.support import Cli
-from tests.support.cases import for_each
 
 
 def test_add_creates_a_stream_and_shows_it(cli: Cli, name: str) -> None:
@@ -66,25 +65,6 @@ def test_add_twice_with_another_configuration_is_refused_with_a_way_out(cli: Cli
 
 def test_add_without_a_name_and_without_a_terminal_is_an_error(cli: Cli) -> None:
     assert "missing STREAM" in cli.fails("stream", "add", "--subjects", "x", code=2)
-
-
-@for_each(
-    ("arguments", "complaint"),
-    [
-        (["--max-age", "soon"], "'soon' is not a duration; write it like 30s, 10m"),
-        (["--max-bytes", "10XB"], "'10XB' is not a size"),
-        (["--storage", "tape"], "'tape' is not one of file, memory"),
-        (["--max-msgs", "many"], "'many' is not a whole number"),
-        (["--metadata", "novalue"], "'novalue' is not NAME=VALUE"),
-        (["--max-age", "10ms"], "--max-age 0.01 is neither 0 nor at least 0.1 seconds"),
-        (["--colour", "red"], "No such option: --colour"),
-        (["--subjects", "a b"], "--subjects 'a b' is not valid"),
-    ],
-)
-def test_add_says_what_is_wrong_with_an_option(
-    cli: Cli, name: str, arguments: list[str], complaint: str
-) -> None:
-    assert complaint in cli.fails("stream", "add", name, *arguments, code=2)
 
 
 def test_ls_lists_streams_as_table_names_and_json(cli: Cli, stream: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.support import Cli
-from tests.support.cases import for_each
 from tests.support.waiting import wait_until
 
 
@@ -78,19 +77,3 @@ def test_with_ack_a_work_queue_is_emptied(cli: Cli, name: str) -> None:
 def test_a_work_queue_without_ack_is_refused_with_the_reason(cli: Cli, name: str) -> None:
     cli("stream", "add", name, "--subjects", name, "--retention", "work")
     assert "work" in cli.fails("sub", "--stream", name, "--wait", "1s", code=1)
-
-
-@for_each(
-    ("arguments", "complaint"),
-    [
-        ([], "give a subject, or --stream"),
-        (["a", "--ack"], "need --stream"),
-        (["a", "--deliver", "all"], "need --stream"),
-        (["--stream", "S", "--queue", "q"], "--queue excludes --stream"),
-        (["--stream", "S", "--consumer", "c", "--deliver", "all"], "--consumer excludes SUBJECT"),
-        (["--stream", "S", "--deliver", "1", "--since", "1h"], "exclude each other"),
-        (["a.>.b"], "it can only be the last token"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(cli: Cli, arguments: list[str], complaint: str) -> None:
-    assert complaint in cli.fails("sub", *arguments, code=2)

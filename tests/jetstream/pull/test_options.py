@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jetspark import ConsumerConfig, UsageError
+from jetspark import ConsumerConfig
 from jetspark.jetstream.message.status import Exceeded
 from jetspark.jetstream.pull.bounds import Bounds
 from jetspark.jetstream.pull.options import MOST_BYTES, PullOptions, default_heartbeat
 from jetspark.jetstream.pull.request import fetch_request
 from tests.support.cases import for_each
+from tests.support.golden import Golden, Refusals
 
 SECOND = 1_000_000_000
 
@@ -89,39 +90,33 @@ def test_the_default_heartbeat_is_never_more_than_half_of_expires_on_the_wire(ex
     assert 0.5 * SECOND <= wire["idle_heartbeat"] <= 30 * SECOND
 
 
-@for_each(
-    ("options", "named"),
-    [
-        ({"max_messages": 10, "max_bytes": 10}, "max_messages and max_bytes"),
-        ({"max_messages": 0}, "max_messages"),
-        ({"max_messages": -1}, "max_messages"),
-        ({"max_messages": 1.5}, "max_messages"),
-        ({"max_bytes": 0}, "max_bytes"),
-        ({"expires": 0.999}, "expires"),
-        ({"expires": 0}, "expires"),
-        ({"expires": -1}, "expires"),
-        ({"expires": math.nan}, "expires"),
-        ({"expires": math.inf}, "expires"),
-        ({"idle_heartbeat": 0}, "idle_heartbeat"),
-        ({"idle_heartbeat": 0.499}, "idle_heartbeat"),
-        ({"idle_heartbeat": 30.1, "expires": 100}, "idle_heartbeat"),
-        ({"idle_heartbeat": 2, "expires": 3.9}, "idle_heartbeat"),
-        ({"idle_heartbeat": math.nan}, "idle_heartbeat"),
-        ({"max_messages": 10, "threshold_messages": 11}, "threshold_messages"),
-        ({"max_messages": 10, "threshold_messages": -1}, "threshold_messages"),
-        ({"threshold_messages": 501}, "threshold_messages"),
-        ({"max_bytes": 10, "threshold_bytes": 11}, "threshold_bytes"),
-        ({"max_messages": 10, "threshold_bytes": 5}, "threshold_bytes"),
-        ({"max_bytes": 10, "threshold_messages": 5}, "threshold_messages"),
-        ({"threshold_bytes": 5}, "threshold_bytes"),
-        ({"priority": 10}, "priority"),
-        ({"priority": -1}, "priority"),
-        ({"min_pending": -1}, "min_pending"),
-    ],
-)
-def test_bad_options_are_refused_with_their_name(options: dict[str, float], named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        PullOptions(**options)  # type: ignore[arg-type]
+BAD_OPTIONS: list[tuple[dict[str, float], str]] = [
+    ({"max_messages": 10, "max_bytes": 10}, "max_messages and max_bytes"),
+    ({"max_messages": 0}, "max_messages"),
+    ({"max_messages": -1}, "max_messages"),
+    ({"max_messages": 1.5}, "max_messages"),
+    ({"max_bytes": 0}, "max_bytes"),
+    ({"expires": 0.999}, "expires"),
+    ({"expires": 0}, "expires"),
+    ({"expires": -1}, "expires"),
+    ({"expires": math.nan}, "expires"),
+    ({"expires": math.inf}, "expires"),
+    ({"idle_heartbeat": 0}, "idle_heartbeat"),
+    ({"idle_heartbeat": 0.499}, "idle_heartbeat"),
+    ({"idle_heartbeat": 30.1, "expires": 100}, "idle_heartbeat"),
+    ({"idle_heartbeat": 2, "expires": 3.9}, "idle_heartbeat"),
+    ({"idle_heartbeat": math.nan}, "idle_heartbeat"),
+    ({"max_messages": 10, "threshold_messages": 11}, "threshold_messages"),
+    ({"max_messages": 10, "threshold_messages": -1}, "threshold_messages"),
+    ({"threshold_messages": 501}, "threshold_messages"),
+    ({"max_bytes": 10, "threshold_bytes": 11}, "threshold_bytes"),
+    ({"max_messages": 10, "threshold_bytes": 5}, "threshold_bytes"),
+    ({"max_bytes": 10, "threshold_messages": 5}, "threshold_messages"),
+    ({"threshold_bytes": 5}, "threshold_bytes"),
+    ({"priority": 10}, "priority"),
+    ({"priority": -1}, "priority"),
+    ({"min_pending": -1}, "min_pending"),
+]
 
 
 # --- fetch
@@ -141,31 +136,33 @@ def test_a_fetch_has_the_heartbeat_that_was_asked_for() -> None:
     assert fetch_request(1, None, expires=5.0, idle_heartbeat=0.1).idle_heartbeat == 0.1
 
 
-@for_each(
-    ("options", "named"),
-    [
-        ({}, "max_messages or max_bytes"),
-        ({"max_messages": 0}, "max_messages"),
-        ({"max_bytes": 0}, "max_bytes"),
-        ({"max_messages": 1, "max_bytes": 0}, "max_bytes"),
-        ({"max_messages": 1, "expires": 0}, "expires"),
-        ({"max_messages": 1, "expires": -1}, "expires"),
-        ({"max_messages": 1, "expires": math.nan}, "expires"),
-        ({"max_messages": 1, "expires": math.inf}, "expires"),
-        ({"max_messages": 1, "idle_heartbeat": 3}, "idle_heartbeat"),
-        ({"max_messages": 1, "idle_heartbeat": -1}, "idle_heartbeat"),
-        ({"max_messages": 1, "priority": 10}, "priority"),
-    ],
-)
-def test_bad_options_of_a_fetch_are_refused_with_their_name(options: dict[str, float], named: str) -> None:
-    given_options = {
-        "max_messages": None,
-        "max_bytes": None,
-        "expires": 5.0,
-        "idle_heartbeat": None,
-    } | options
-    with pytest.raises(UsageError, match=named):
-        fetch_request(**given_options)  # type: ignore[arg-type]
+BAD_FETCHES: list[tuple[dict[str, float], str]] = [
+    ({}, "max_messages or max_bytes"),
+    ({"max_messages": 0}, "max_messages"),
+    ({"max_bytes": 0}, "max_bytes"),
+    ({"max_messages": 1, "max_bytes": 0}, "max_bytes"),
+    ({"max_messages": 1, "expires": 0}, "expires"),
+    ({"max_messages": 1, "expires": -1}, "expires"),
+    ({"max_messages": 1, "expires": math.nan}, "expires"),
+    ({"max_messages": 1, "expires": math.inf}, "expires"),
+    ({"max_messages": 1, "idle_heartbeat": 3}, "idle_heartbeat"),
+    ({"max_messages": 1, "idle_heartbeat": -1}, "idle_heartbeat"),
+    ({"max_messages": 1, "priority": 10}, "priority"),
+]
+
+
+def test_bad_options_are_refused_with_their_name(golden: Golden) -> None:
+    told = Refusals()
+    told.section("messages and consume")
+    for options, named in BAD_OPTIONS:
+        with told.refusal(options, names=named):
+            PullOptions(**options)  # type: ignore[arg-type]
+    told.section("fetch")
+    defaults = {"max_messages": None, "max_bytes": None, "expires": 5.0, "idle_heartbeat": None}
+    for options, named in BAD_FETCHES:
+        with told.refusal(options, names=named):
+            fetch_request(**defaults | options)  # type: ignore[arg-type]
+    golden("errors-pull", told.text())
 
 
 def test_half_a_nanosecond_is_rounded_down() -> None:

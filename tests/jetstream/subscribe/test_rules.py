@@ -28,6 +28,7 @@ from jetspark.jetstream.subscribe.rules import (
     to_create,
 )
 from tests.support.cases import for_each
+from tests.support.golden import Golden, Refusals
 
 
 def found(*, push_bound: bool = False, **config: Any) -> ConsumerInfo:
@@ -86,24 +87,26 @@ def test_pull_with_settings_of_push_is_refused(config: dict[str, str]) -> None:
         ask(pull=True, subject="s", config=ConsumerConfig(**config))
 
 
-@for_each(
-    ("options", "message"),
-    [
-        ({"durable": "A", "config": ConsumerConfig(durable_name="B")}, "durable='A' differs"),
-        ({"consumer": "A", "durable": "B"}, "consumer='A' differs"),
-        ({"consumer": "A", "config": ConsumerConfig(name="B")}, "name='B' differs"),
-        ({"queue": "q", "config": ConsumerConfig(deliver_group="p")}, "queue='q' differs"),
-        ({"config": ConsumerConfig(filter_subject="t")}, "subject='s' differs from the filter"),
-        ({"config": ConsumerConfig(filter_subjects=["s", "t"])}, "subject='s' differs from the filter"),
-        ({"config": {"durable_name": "A"}}, "config must be a ConsumerConfig"),
-        ({"durable": "a.b"}, "consumer 'a.b' is not valid"),
-        ({"stream": "a b"}, "stream 'a b' is not valid"),
-        ({"queue": "a b"}, "queue 'a b' is not valid"),
-    ],
-)
-def test_what_contradicts_itself_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        ask(pull=False, subject="s", **options)
+CONTRADICTIONS: list[dict[str, Any]] = [
+    {"durable": "A", "config": ConsumerConfig(durable_name="B")},
+    {"consumer": "A", "durable": "B"},
+    {"consumer": "A", "config": ConsumerConfig(name="B")},
+    {"queue": "q", "config": ConsumerConfig(deliver_group="p")},
+    {"config": ConsumerConfig(filter_subject="t")},
+    {"config": ConsumerConfig(filter_subjects=["s", "t"])},
+    {"config": {"durable_name": "A"}},
+    {"durable": "a.b"},
+    {"stream": "a b"},
+    {"queue": "a b"},
+]
+
+
+def test_what_contradicts_itself_is_refused(golden: Golden) -> None:
+    told = Refusals()
+    for options in CONTRADICTIONS:
+        with told.refusal(options):
+            ask(pull=False, subject="s", **options)
+    golden("errors-subscribe", told.text())
 
 
 def test_a_queue_without_any_name_uses_the_queue_as_durable() -> None:
@@ -167,28 +170,30 @@ def test_a_name_and_a_queue_exclude_an_ordered_subscription(options: dict[str, A
         ask_ordered(ask(pull=False, subject="s", **options))
 
 
-@for_each(
-    "config",
-    [
-        {"ack_policy": "explicit"},
-        {"ack_policy": "all"},
-        {"backoff": [1.0]},
-        {"deliver_subject": "d"},
-        {"direct": True, "deliver_subject": "_JETSPARK.to-be-chosen"},
-        {"flow_control": False},
-        {"max_ack_pending": 5},
-        {"max_ack_pending": -1},
-        {"max_deliver": -1},
-        {"max_deliver": 3},
-        {"mem_storage": False},
-        {"num_replicas": 3},
-        {"sourcing": True},
-    ],
-)
-def test_what_an_ordered_subscription_cannot_have_is_refused_by_name(config: dict[str, Any]) -> None:
-    field = next(iter(config))
-    with pytest.raises(UsageError, match=f"ConsumerConfig.{field}=.* excludes ordered=True"):
-        ask_ordered(ask(pull=False, subject="s", config=ConsumerConfig(**config)))
+NOT_ORDERED: list[dict[str, Any]] = [
+    {"ack_policy": "explicit"},
+    {"ack_policy": "all"},
+    {"backoff": [1.0]},
+    {"deliver_subject": "d"},
+    {"direct": True, "deliver_subject": "_JETSPARK.to-be-chosen"},
+    {"flow_control": False},
+    {"max_ack_pending": 5},
+    {"max_ack_pending": -1},
+    {"max_deliver": -1},
+    {"max_deliver": 3},
+    {"mem_storage": False},
+    {"num_replicas": 3},
+    {"sourcing": True},
+]
+
+
+def test_what_an_ordered_subscription_cannot_have_is_refused_by_name(golden: Golden) -> None:
+    told = Refusals()
+    for config in NOT_ORDERED:
+        field = next(iter(config))
+        with told.refusal(config, names=f"ConsumerConfig.{field}"):
+            ask_ordered(ask(pull=False, subject="s", config=ConsumerConfig(**config)))
+    golden("errors-ordered", told.text())
 
 
 def test_a_configuration_that_the_server_sent_is_checked_too() -> None:
