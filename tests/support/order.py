@@ -15,7 +15,7 @@ def shared_out(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """The tests, in the order in which `workers` workers should have them."""
     # One worker gets all tests of the cluster, and another one the long tests.
     items = sorted(items, key=lambda item: (not _in_cluster(item), _is_long(item)))
-    share = -(-len(items) // workers)
+    share = -(-len(items) // workers) or 1
     pieces = [items[start : start + share] for start in range(0, len(items), share)]
     # Long tests first: at the end the other workers would wait for them.
     return [item for piece in pieces for item in sorted(piece, key=_is_long, reverse=True)]
