@@ -94,7 +94,7 @@ def test_what_users_see_of_every_error(golden: Golden) -> None:
         lines += [f"{indent}  jetspark: {line}"] if line != str(error) else []
     lines += ["", "# Numbers of the server", ""]
     for number in sorted(errors._CLASSES.keys() | errors._HINTS.keys()):
-        said = errors._ONLY_WITH.get(number) or "refused"
+        said = errors._ONLY_WITH.get(number, ("refused",))[0]
         answer = {"code": 400, "err_code": number, "description": said}
         refused = errors.APIError.from_wire(answer, stream="ORDERS")
         line, code = describe(refused)
