@@ -164,7 +164,7 @@ def _sample(contender: Contender, bed: Any, count: int) -> Sample:
 
 
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    import uvloop  # type: ignore[import-not-found, unused-ignore]
+    import uvloop
 
     new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return new_loop

@@ -96,7 +96,7 @@ class _Cell:
 
     async def run(self, outcome: Outcome) -> None:
         for name, stage in self._stages.items():
-            self._tasks[name] = asyncio.create_task(WORKLOADS[name].run(stage), name=name)  # type: ignore[arg-type]
+            self._tasks[name] = asyncio.create_task(WORKLOADS[name].run(stage), name=name)
         try:
             await self._ready()
             await asyncio.gather(*(self._break(number, outcome) for number in range(len(self._plan.steps))))
@@ -169,10 +169,11 @@ class _Cell:
 
 def _where(task: asyncio.Task[None]) -> str:
     """The innermost line of a task that can be seen."""
-    where, waiting = "nothing", task.get_coro()
+    where = "nothing"
+    waiting: Any = task.get_coro()
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        waiting = waiting.cr_await  # type: ignore[union-attr]
+        waiting = waiting.cr_await
     return where
 
 

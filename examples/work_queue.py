@@ -14,8 +14,8 @@ async def main(url: str) -> None:
         stream = await js.create_stream(
             StreamConfig(name="EXAMPLE_WORK", subjects=["example.work"], retention=RetentionPolicy.WORKQUEUE)
         )
-        for task in (b"easy", b"busy", b"long", b"broken"):
-            await js.publish("example.work", task)
+        for data in (b"easy", b"busy", b"long", b"broken"):
+            await js.publish("example.work", data)
         worker = await stream.create_consumer(
             ConsumerConfig(durable_name="worker", ack_wait=10, max_deliver=5)
         )

@@ -43,7 +43,7 @@ class Bed:
     """A server with a full bucket of its own for reads; each run that writes has another name."""
 
     url: str
-    server: int
+    server: int | None
     value: bytes
     names: Iterator[str]
 
@@ -199,7 +199,7 @@ def zeros(mib: int) -> io.BufferedReader:
     return io.BufferedReader(_Zeros(mib * MIB))
 
 
-class _Counter(io.RawIOBase):
+class _Counter(io.BufferedIOBase):
     """A file that only counts what is written."""
 
     size = 0
@@ -267,7 +267,7 @@ class _InProcess:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             return pool.submit(self.measure, bed.url, next(bed.names), count, bed.server).result()
 
-    def measure(self, url: str, bucket: str, mib: int, server: int) -> Sample:
+    def measure(self, url: str, bucket: str, mib: int, server: int | None) -> Sample:
         watch = Watch(server)
         with asyncio.Runner(loop_factory=uvloop_factory() if self.uvloop else None) as runner:
             runner.run(self.work(url, bucket, mib, watch))

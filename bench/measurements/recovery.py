@@ -168,6 +168,7 @@ async def next_message(js: jetspark.JetStream, seen: list[float]) -> None:
             message = await consumer.next(expires=5)
         except jetspark.Error:
             continue
+        assert message is not None
         message.ack()
         seen.append(time.monotonic())
 

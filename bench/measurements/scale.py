@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -60,10 +60,11 @@ async def subscriptions(bed: Bed, count: int, *, number: int) -> Sample:
         if not left:
             done.set()
 
-    limits = {"pending_msgs_limit": count, "pending_bytes_limit": MAX_BYTES}
     async with jetspark.connect(bed.url) as nc:
         for _ in range(number):
-            await nc.subscribe(SUBJECT, callback=handle, **limits)
+            await nc.subscribe(
+                SUBJECT, callback=handle, pending_msgs_limit=count, pending_bytes_limit=MAX_BYTES
+            )
         await nc.flush()
         publisher = raw.Blaster(bed.port, SUBJECT, bed.size, each)
         with Stopwatch() as watch:
@@ -122,11 +123,11 @@ async def _measure_waiting(client: str, url: str, port: int, size: int, count: i
     gc.collect()
     used = _resident() - before
     publisher.wait()
-    await pending.aclose()  # type: ignore[attr-defined]
+    await pending.aclose()
     return used / count
 
 
-async def _jetspark_pending(url: str, count: int) -> AsyncIterator[int]:
+async def _jetspark_pending(url: str, count: int) -> AsyncGenerator[int]:
     async with jetspark.connect(url) as nc:
         subscription = await nc.subscribe(SUBJECT, pending_msgs_limit=count, pending_bytes_limit=MAX_BYTES)
         await nc.flush()
@@ -134,7 +135,7 @@ async def _jetspark_pending(url: str, count: int) -> AsyncIterator[int]:
             yield subscription.pending_msgs
 
 
-async def _nats_py_pending(url: str, count: int) -> AsyncIterator[int]:
+async def _nats_py_pending(url: str, count: int) -> AsyncGenerator[int]:
     import nats
 
     nc = await nats.connect(url)

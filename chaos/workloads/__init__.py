@@ -9,8 +9,9 @@ threads    the blocking API
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from chaos.stage import Stage
 from chaos.workloads import buckets, others, readers, threads, writers
@@ -22,7 +23,7 @@ __all__ = ["WORKLOADS", "Workload"]
 class Workload:
     """`run(stage)` calls `stage.ready()` when it is set up, and returns when it has done its part."""
 
-    run: Callable[[Stage], Awaitable[None]]
+    run: Callable[[Stage], Coroutine[Any, Any, None]]
     #: Whether it fills the stream: it ends when the faults are over, and the readers know what to expect.
     writes: bool = False
 

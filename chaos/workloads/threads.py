@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import Any
 
 from chaos.site import STREAM, SUBJECT
 from chaos.stage import Stage, is_refusal, message_id
@@ -25,7 +26,7 @@ from jetspark import (
 __all__ = ["consume", "fetch", "messages", "ordered", "publish", "push", "vanishing", "window"]
 
 
-def in_thread(work: Callable[[Stage], None]) -> Callable[[Stage], Awaitable[None]]:
+def in_thread(work: Callable[[Stage], None]) -> Callable[[Stage], Coroutine[Any, Any, None]]:
     """Run it in a thread. One that hangs is left behind; it ends with the process."""
 
     @functools.wraps(work)
