@@ -66,7 +66,7 @@ if os.environ.get("UVLOOP"):
 
     def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
         """`make test-uvloop`: all tests on that loop."""
-        import uvloop  # type: ignore[import-not-found, unused-ignore]
+        import uvloop
 
         return {"uvloop": uvloop.new_event_loop}
 

@@ -143,9 +143,9 @@ def test_a_blocking_connection_is_counted_too_until_it_is_unregistered(
         consumer = stream.create_consumer(ConsumerConfig(name="c"))
         for message in consumer.fetch(3):
             message.ack()
-        message = consumer.next()
-        assert message is not None
-        message.term()
+        last = consumer.next()
+        assert last is not None
+        last.term()
         consumer.fetch(2).ack()
         nc.publish("x")
         nc.flush()
@@ -157,7 +157,7 @@ def test_a_blocking_connection_is_counted_too_until_it_is_unregistered(
         jetspark.metrics.unregister(other, registry=registry)
         assert scrape(port)["jetspark_connection_up"] == {("b",): 1}
     assert scrape(port)["jetspark_connection_up"] == {("b",): 0}
-    del nc, js, stream, publisher, consumer, message, other
+    del nc, js, stream, publisher, consumer, message, last, other
 
     def forgotten() -> bool:
         gc.collect()

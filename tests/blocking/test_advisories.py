@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
 
 import pytest
 
@@ -45,11 +46,13 @@ def test_dead_letters_are_a_plain_iterator(server: Server) -> None:
         assert [letter.message.data for letter in letters if letter.message] == [b"0", b"1", b"2"]
         threading.Timer(0.1, lambda: consumer.fetch(1)[0].term("late")).start()
         assert next(following).reason == "late"
-        following.close()  # type: ignore[attr-defined]
+        assert isinstance(following, Generator)
+        following.close()
         durable = js.dead_letters("S", "c", follow=True, durable="alerts")
         assert [next(durable).sequence for _ in range(2)] == [1, 2]
         assert js.consumer_info("ADVISORIES", "alerts").num_ack_pending == 1
-        durable.close()  # type: ignore[attr-defined]
+        assert isinstance(durable, Generator)
+        durable.close()
         # The second was not done: nothing was asked for after it.
         assert next(js.dead_letters("S", "c", follow=True, durable="alerts")).sequence == 2
         assert len(list(js.dead_letters("S", "c"))) == 4

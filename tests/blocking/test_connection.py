@@ -21,6 +21,7 @@ from jetspark import (
     blocking,
 )
 from jetspark.server import Server
+from tests.support.untyped import untyped
 from tests.support.waiting import wait_until
 
 
@@ -98,7 +99,7 @@ def test_bad_options_are_refused_before_anything_starts() -> None:
     with pytest.raises(UsageError, match="connect_timeout"):
         blocking.connect(connect_timeout=0)
     with pytest.raises(UsageError, match="on_error must be a function"):
-        blocking.connect(on_error="no function")  # type: ignore[arg-type]
+        blocking.connect(on_error=untyped("no function"))
 
     async def listener(_: object) -> None: ...
 
@@ -131,13 +132,13 @@ def test_errors_of_usage_are_raised_where_the_call_is(nc: blocking.Connection) -
     with pytest.raises(UsageError, match="subject"):
         nc.publish("with space", b"")
     with pytest.raises(UsageError, match="data must be bytes"):
-        nc.publish("a", "text")  # type: ignore[arg-type]
+        nc.publish("a", untyped("text"))
     with pytest.raises(MaxPayloadError):
         nc.publish("a", bytes(nc.max_payload + 1))
     with pytest.raises(UsageError):
         nc.subscribe("a..b")
     with pytest.raises(UsageError, match="callback must be a function"):
-        nc.subscribe("a", callback="no function")  # type: ignore[arg-type]
+        nc.subscribe("a", callback=untyped("no function"))
 
 
 def test_request_returns_the_answer(nc: blocking.Connection, subject: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any
 
 import pytest
 
@@ -73,10 +74,10 @@ def test_messages_works_with_the_smallest_buffers(
     js: blocking.JetStream,
     stream: blocking.Stream,
     consumer: blocking.Consumer,
-    options: dict[str, int],
+    options: dict[str, Any],
 ) -> None:
     payloads = fill(js, stream, 50)
-    with consumer.messages(**options) as messages:  # type: ignore[arg-type]
+    with consumer.messages(**options) as messages:
         seen = []
         for message in messages:
             message.ack()
@@ -415,13 +416,19 @@ def test_closing_the_connection_ends_consumes_and_loops(
     begun = threading.Event()
     with blocking.connect(shared_server.url) as nc:
         other = nc.jetstream().get_consumer(stream.name, "c")
-        running = other.consume(lambda message: (begun.set(), message.ack()), concurrency=3)
+
+        def handle(message: blocking.JetStreamMsg) -> None:
+            begun.set()
+            message.ack()
+
+        running = other.consume(handle, concurrency=3)
         messages = other.messages()
         outcome: list[object] = []
 
         def read() -> None:
             try:
-                outcome.extend(message.ack() for message in messages)
+                for message in messages:
+                    message.ack()
             except ConnectionClosed:
                 pass
             outcome.append("ended")

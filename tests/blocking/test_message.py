@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jetspark import ConsumerConfig, NoResponders, NotJetStreamMessage, Timeout, UsageError, blocking
@@ -16,7 +18,7 @@ def consumer(js: blocking.JetStream, stream: blocking.Stream) -> blocking.Consum
     return stream.create_consumer(ConsumerConfig(name="c", ack_wait=60.0))
 
 
-def taken(consumer: blocking.Consumer, **options: float) -> blocking.JetStreamMsg:
+def taken(consumer: blocking.Consumer, **options: Any) -> blocking.JetStreamMsg:
     message = consumer.next(**options)
     assert message is not None
     return message

@@ -97,7 +97,7 @@ class Process:
     """`jetspark ...` as a process of its own."""
 
     def __init__(self, *arguments: object, env: Mapping[str, str] | None = None, **options: Any) -> None:
-        self.popen = subprocess.Popen(
+        self.popen: subprocess.Popen[bytes] = subprocess.Popen(
             [sys.executable, "-m", "jetspark", *map(str, arguments)],
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
             stdin=options.pop("stdin", subprocess.DEVNULL),

@@ -291,9 +291,9 @@ def test_without_its_packages_the_program_says_what_to_install() -> None:
 
 def test_a_command_is_a_module_and_one_line_in_the_tree(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("jetspark.cli.commands.greet")
-    module.app = single()  # type: ignore[attr-defined]
+    vars(module)["app"] = app = single()
 
-    @command(module.app, "greet", examples="jetspark greet")  # type: ignore[attr-defined]
+    @command(app, "greet", examples="jetspark greet")
     def greet(run: Run, *, loud: bool = False) -> None:
         """Say hello."""
         run.out.text("HELLO" if loud else "hello")

@@ -95,7 +95,7 @@ async def test_a_stream_that_was_created_again_begins_again(js: JetStream) -> No
 
 async def test_more_streams_than_a_page_holds_are_all_found(js: JetStream) -> None:
     storage = jetspark.StorageType.MEMORY
-    patient = js.connection.jetstream(timeout=60)  # The last one waits for all others.
+    patient = JetStream(js.connection, timeout=60)  # The last one waits for all others.
     await asyncio.gather(
         *(patient.create_stream(StreamConfig(name=f"S{number}", storage=storage)) for number in range(300))
     )

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 
 import jetspark.blocking
@@ -49,7 +49,7 @@ SCRIPT = """url => new Promise(done => {
 expect.set_options(timeout=LONG)
 
 
-def row(page: Page, table: str, text: str):  # type: ignore[no-untyped-def]
+def row(page: Page, table: str, text: str) -> Locator:
     """The row of a table that has a cell with this text."""
     return page.locator(f'[data-table="{table}"] tbody tr', has_text=text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -37,7 +38,7 @@ async def test_closing_twice_does_nothing(shared_server: Server, watch: Watch) -
 async def test_closing_at_the_same_time_is_fine(shared_server: Server, watch: Watch) -> None:
     nc = await connect(shared_server.url, **watch.listeners)
     outcomes = await asyncio.gather(nc.close(), nc.close(), nc.drain(), return_exceptions=True)
-    assert outcomes[:2] == [None, None]
+    assert [*outcomes[:2]] == [None, None]
     assert outcomes[2] is None or isinstance(outcomes[2], ConnectionClosed)
     assert nc.closed
     assert watch.names == [Event.CLOSED]
@@ -67,7 +68,8 @@ async def test_what_is_published_after_close_was_called_is_refused(proxy: TCPPro
     closing = asyncio.create_task(nc.close())
     await asyncio.sleep(0)
     assert not nc.closed
-    for late in (lambda: nc.publish(subject), message.respond):
+    lates: list[Callable[[], object]] = [lambda: nc.publish(subject), message.respond]
+    for late in lates:
         with pytest.raises(ConnectionClosed):
             late()
     with pytest.raises(ConnectionClosed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -156,10 +157,10 @@ async def test_a_cancelled_request_leaves_nothing_behind(nc: Connection, subject
     ],
 )
 async def test_a_request_that_is_refused_locally_leaves_nothing_behind(
-    nc: Connection, arguments: dict[str, object], error: type[Exception]
+    nc: Connection, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        await nc.request(**arguments)  # type: ignore[arg-type]
+        await nc.request(**arguments)
     assert waiting(nc) == 0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from functools import partial
+
 import pytest
 
-from jetspark import Connection, NoResponders, UsageError, blocking
+from jetspark import Connection, Msg, NoResponders, UsageError, blocking
 from jetspark.server import Server
 from tests.support.cases import for_each
 
@@ -12,7 +15,7 @@ from tests.support.cases import for_each
 async def services(nc: Connection, subject: str, *answers: bytes) -> None:
     """Subscribe services that answer a request once each, in this order."""
     for answer in answers:
-        await nc.subscribe(subject, callback=lambda msg, answer=answer: msg.respond(answer))
+        await nc.subscribe(subject, callback=partial(lambda answer, msg: msg.respond(answer), answer))
     await nc.flush()
 
 
@@ -37,9 +40,9 @@ async def test_it_ends_when_no_more_answers_come(nc: Connection, other: Connecti
 
 
 async def test_it_ends_at_the_sentinel(nc: Connection, other: Connection, subject: str) -> None:
-    async def answer_in_parts(msg: object) -> None:
+    async def answer_in_parts(msg: Msg) -> None:
         for part in (b"1", b"2", b""):
-            await msg.respond(part)  # type: ignore[attr-defined]
+            await msg.respond(part)
 
     await other.subscribe(subject, callback=answer_in_parts)
     await other.flush()
@@ -59,21 +62,22 @@ async def test_leaving_early_unsubscribes(nc: Connection, other: Connection, sub
     many = nc.request_many(subject, timeout=600)
     async for _ in many:
         break
-    await many.aclose()  # type: ignore[attr-defined]
+    assert isinstance(many, AsyncGenerator)
+    await many.aclose()
     assert len(nc.session.receivers) == before
 
 
 @for_each("bad", [{"max_msgs": 0}, {"stall": 0}, {"stall": "1"}, {"sentinel": 5}])
 async def test_bad_arguments_are_named(nc: Connection, bad: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(bad))):
-        async for _ in nc.request_many("a", **bad):  # type: ignore[arg-type]
+        async for _ in nc.request_many("a", **bad):
             pass
 
 
 def test_blocking_answers_are_blocking_messages(shared_server: Server, subject: str) -> None:
     with blocking.connect(shared_server.url) as nc:
         for answer in (b"1", b"2"):
-            nc.subscribe(subject, callback=lambda msg, answer=answer: msg.respond(answer))
+            nc.subscribe(subject, callback=partial(lambda answer, msg: msg.respond(answer), answer))
         nc.flush()
         answers = list(nc.request_many(subject, timeout=60, max_msgs=2))
         assert sorted(answer.data for answer in answers) == [b"1", b"2"]

@@ -15,6 +15,7 @@ from jetspark import UsageError
 from jetspark.core.servers import parse_servers
 from jetspark.server import Server, User
 from tests.support.cases import for_each
+from tests.support.untyped import untyped
 
 SECRET = "hunter2"
 #: Valid in Python, and impossible in UTF-8: the error of an encoder holds the whole text.
@@ -94,7 +95,7 @@ async def test_an_error_about_a_file_does_not_hold_its_content(
     path = tmp_path / "secret"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=option) as caught:
-        await jetspark.connect(nkey_server.url, **{option: path})
+        await jetspark.connect(nkey_server.url, **untyped({option: path}))
     assert not holds_secret(caught.value)
 
 
@@ -131,8 +132,8 @@ def test_an_error_about_a_url_shows_its_host() -> None:
         lambda: Server(users=[User(user="me", password=BAD)]),
         lambda: Server(users=[User(user=BAD, password="x")]),
         lambda: Server(token=BAD),
-        lambda: Server(token=[SECRET]),  # type: ignore[arg-type]
-        lambda: Server(users=[User(user="me", password=[SECRET])]),  # type: ignore[arg-type]
+        lambda: Server(token=untyped([SECRET])),
+        lambda: Server(users=[User(user="me", password=untyped([SECRET]))]),
     ],
 )
 def test_an_error_about_the_options_of_a_server_does_not_hold_a_password(make: Callable[[], Server]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ async def test_a_message_larger_than_the_limit_is_dropped_alone(nc: Connection, 
 
 @pytest.mark.parametrize("limit", [{"pending_msgs_limit": 10}, {"pending_bytes_limit": 1000}])
 async def test_it_is_told_once_until_the_reader_has_caught_up(
-    shared_server: Server, subject: str, watch: Watch, limit: dict[str, int]
+    shared_server: Server, subject: str, watch: Watch, limit: dict[str, Any]
 ) -> None:
     if "pending_bytes_limit" in limit:
         limit = {"pending_bytes_limit": 10 * (len(subject) + 100)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from jetspark import (
     Connection,
     Event,
     PermissionsViolation,
+    Subscription,
     SubscriptionClosed,
     Timeout,
     UsageError,
@@ -67,9 +69,9 @@ async def test_bad_subjects_are_refused(nc: Connection, bad: str) -> None:
         ("callback", "not a function"),
     ],
 )
-async def test_bad_options_are_named(nc: Connection, subject: str, option: str, value: object) -> None:
+async def test_bad_options_are_named(nc: Connection, subject: str, option: str, value: Any) -> None:
     with pytest.raises(UsageError, match=option):
-        await nc.subscribe(subject, **{option: value})  # type: ignore[arg-type]
+        await nc.subscribe(subject, **{option: value})
     await nc.flush()
     assert nc.connected
 
@@ -151,8 +153,8 @@ async def test_several_readers_share_a_subscription(nc: Connection, subject: str
     assert sorted([(await reader).data for reader in readers]) == [b"%d" % n for n in range(10)]
 
 
-async def _read(subscription: object) -> list[bytes]:
-    return [message.data async for message in subscription]  # type: ignore[attr-defined]
+async def _read(subscription: Subscription) -> list[bytes]:
+    return [message.data async for message in subscription]
 
 
 @pytest.mark.parametrize("ending", ["unsubscribe", "drain", "close", "connection drain"])

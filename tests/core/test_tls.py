@@ -27,9 +27,10 @@ from jetspark.server import TLS, Server
 from tests.support.certs import Certificate, Certs
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
+from tests.support.untyped import untyped
 from tests.support.watch import Watch, eventually
 
-USER = {"user": "me", "password": "hunter2"}
+USER: dict[str, Any] = {"user": "me", "password": "hunter2"}
 
 
 @contextmanager
@@ -419,7 +420,7 @@ async def test_files_that_cannot_be_used_are_named(server: Server, tmp_path: Pat
     nonsense.write_text("nonsense")
     for path in (tmp_path / "missing.pem", nonsense, tmp_path):
         with pytest.raises(UsageError, match=option):
-            await connect(server.url, **{option: path})
+            await connect(server.url, **untyped({option: path}))
 
 
 async def test_a_key_that_does_not_fit_its_certificate_is_named(server: Server, certs: Certs) -> None:

@@ -178,4 +178,4 @@ async def test_headers_are_sent_with_the_upgrade_and_may_come_from_a_function() 
 async def test_a_function_that_returns_bad_headers_is_named(server: Server) -> None:
     for bad in (None, {"X": "a\r\nb"}, {"Upgrade": "x"}):
         with pytest.raises(UsageError, match="websocket_headers"):
-            await connect(str(server.websocket_url), websocket_headers=lambda bad=bad: bad)  # type: ignore[misc]
+            await connect(str(server.websocket_url), websocket_headers=lambda bad=bad: bad)

@@ -40,7 +40,7 @@ class PythonPage:
 
     async def run(self, names: Names) -> None:
         """Run every block. `names` is what the page takes for granted; the names that it makes are added."""
-        for name in jetspark.__all__:
+        for name in vars(jetspark)["__all__"]:
             names.setdefault(name, getattr(jetspark, name))
         names["jetspark"] = jetspark
         text = (ROOT / self.name).read_text()

@@ -71,7 +71,7 @@ def test_programs_are_run() -> None:
 
 
 def test_outputs_are_compared() -> None:
-    met = set()
+    met: set[tuple[str, str]] = set()
     for page in PAGES:
         for block in blocks(page, "console"):
             if not block.startswith("$ "):

@@ -95,7 +95,7 @@ async def consuming(consumer: Consumer, ledger: Ledger, how: str, **options: Any
         concurrency = 4 if how == "concurrently" else 1
         async with await consumer.consume(reading_into(ledger), concurrency=concurrency, **options):
             yield
-    assert not listeners(nc)  # type: ignore[arg-type]
+    assert not listeners(nc)
     await eventually(lambda: tasks() <= before, "all tasks to end", None, asyncio.all_tasks())
 
 

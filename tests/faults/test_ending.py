@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
@@ -210,8 +210,8 @@ async def test_a_cancelled_task_is_cancelled_and_the_connection_reconnects(
         assert (await subscription.next(10)).data == b"1"
 
 
-async def _publish(written: object) -> None:
-    await written  # type: ignore[misc]
+async def _publish(written: Awaitable[None]) -> None:
+    await written
 
 
 @pytest.mark.parametrize("step", range(10))

@@ -27,6 +27,7 @@ from tests.support.consuming import (
     Lossy,
     fill,
     freeze,
+    gathered,
     listeners,
     make_consumer,
     make_stream,
@@ -97,7 +98,7 @@ async def test_a_fetch_that_waits_outlives_a_restart(server: Server, watch: Watc
         stream = await make_stream(js, 2, storage="file")
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="worker"))
         fetching = asyncio.create_task(consumer.fetch(5, expires=LONG))
-        await eventually(lambda: any(len(fetch.frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
+        await eventually(lambda: 2 in gathered(nc), "two messages")
         server.kill()
         await watch.until(Event.DISCONNECTED)
         await asyncio.to_thread(server.start)
@@ -134,7 +135,7 @@ async def test_bytes_stay_within_their_limit_over_a_reconnect(js: JetStream, pro
         fetching = asyncio.create_task(consumer.fetch(max_bytes=1000, expires=LONG))
         for _ in range(2):
             await js.publish("orders.new", b"x" * 300)
-        await eventually(lambda: any(len(fetch.frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
+        await eventually(lambda: 2 in gathered(nc), "two messages")
         proxy.cut()
         await watch.until(Event.RECONNECTED)
         for _ in range(5):

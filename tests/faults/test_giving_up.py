@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -110,7 +111,7 @@ async def test_attempts_are_counted_anew_after_a_success(server: Server, watch: 
             server.kill()
             await watch.until(Event.DISCONNECTED, round_)
             lost = nc.last_error
-            await eventually(lambda before=lost: nc.last_error is not before, "a failed attempt")
+            await eventually(partial(lambda before: nc.last_error is not before, lost), "a failed attempt")
             server.start()
             await watch.until(Event.RECONNECTED, round_)
 

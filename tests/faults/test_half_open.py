@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
 from tests.support.watch import Watch, eventually
 
-FAST = {"ping_interval": 1.0}  # A server that is slow for two seconds is not dead.
+FAST: dict[str, Any] = {"ping_interval": 1.0}  # A server that is slow for two seconds is not dead.
 
 
 async def publish_until_full(nc: Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -40,7 +41,7 @@ async def test_resets_under_load_keep_order_and_make_no_duplicates(
         for round_ in range(1, 6):
             received = subscription.received
             wanted = received + ledger.random.randrange(1, 2000)
-            await eventually(lambda least=wanted: subscription.received >= least, "messages")
+            await eventually(partial(lambda least: subscription.received >= least, wanted), "messages")
             proxy.cut()
             await watch.until(Event.RECONNECTED, round_)
         publishing.cancel()

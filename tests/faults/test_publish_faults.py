@@ -10,11 +10,12 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
+from functools import partial
 
 import pytest
 
 import jetspark
-from jetspark import BatchPublishError, Connection, ConsumerConfig, Event, Timeout
+from jetspark import BatchPublishError, Connection, ConsumerConfig, Event, PubAck, Timeout
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.publish.atomic import AtomicBatch
 from jetspark.jetstream.publish.bulk import BulkPublisher, Outgoing
@@ -65,11 +66,11 @@ class Traffic:
         while not self._stopping:
             payload = self._ledger.attempt(writer, size=100)
             future = await self._pub.send("orders.new", payload)
-            future.add_done_callback(lambda done, payload=payload: self._note(done, payload))
+            future.add_done_callback(partial(self._note, payload))
             if self._ledger.random.random() < 0.02:
                 await asyncio.sleep(self._ledger.random.random() / 100)
 
-    def _note(self, done: asyncio.Future[object], payload: bytes) -> None:
+    def _note(self, payload: bytes, done: asyncio.Future[PubAck]) -> None:
         if not done.cancelled() and done.exception() is None:
             self._ledger.acknowledge(payload)
 
@@ -230,7 +231,7 @@ async def test_single_messages_with_ids_survive_kills_each_stored_once(
             await asyncio.to_thread(server.start)
             await watch.until(Event.RECONNECTED, round_)
             goal = len(ledger.acknowledged) + 20
-            await eventually(lambda goal=goal: len(ledger.acknowledged) >= goal, "acknowledgements")  # type: ignore[misc]
+            await eventually(partial(lambda goal: len(ledger.acknowledged) >= goal, goal), "acknowledgements")
         stopping = True
         await writing
         await read_all(stream, ledger)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ async def reading(
     errors: list[Exception],
     *,
     heartbeat: float = HEARTBEAT,
-    **options: object,
+    **options: Any,
 ) -> AsyncIterator[JetStream]:
     """Read everything of EVENTS into the ledger; what cannot be raised goes into `errors`."""
 
@@ -84,7 +85,7 @@ async def reading(
         members = []
         for _ in range(2 if kind == "queue" else 1):
             nc = await stack.enter_async_context(
-                connect(url, reconnect_wait=0.05, max_reconnect_wait=0.2, on_error=errors.append, **options)  # type: ignore[arg-type]
+                connect(url, reconnect_wait=0.05, max_reconnect_wait=0.2, on_error=errors.append, **options)
             )
             members.append(nc.jetstream(timeout=10))
         if kind == "pull":
@@ -312,7 +313,7 @@ async def test_a_fetch_waits_for_a_server_that_restarts(server: Server, watch: W
             await asyncio.to_thread(server.restart)
             await eventually(lambda: nc.connected, "the connection to be back")
             await fill(js, stream, batch)
-            got = []
+            got: list[int] = []
             while len(got) < batch:
                 try:
                     got += sequences(await fetching)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import ssl
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,7 +149,7 @@ async def test_a_server_that_comes_back_without_tls_gets_nothing(
         return data
 
     async with TCPProxy(server.port, scheme="tls", client_to_server=record) as proxy:
-        options = {"tls_ca_file": files.ca, "reconnect_wait": 0.02}
+        options: dict[str, Any] = {"tls_ca_file": files.ca, "reconnect_wait": 0.02}
         async with connect(proxy.url, **options, **watch.listeners) as nc:
             with Server(jetstream=False) as plain:
                 proxy.target_port = plain.port
@@ -198,7 +200,9 @@ async def test_a_tls_connection_under_load_survives_kills(server: Server, files:
         publishing = asyncio.create_task(publish_for_ever())
         for round_ in range(1, 4):
             received = subscription.received
-            await eventually(lambda before=received: subscription.received > before + 100, "messages")
+            await eventually(
+                partial(lambda before: subscription.received > before + 100, received), "messages"
+            )
             server.kill()
             await asyncio.to_thread(server.start)
             await watch.until(Event.RECONNECTED, round_)

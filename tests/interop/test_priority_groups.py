@@ -40,7 +40,7 @@ class TheirPull:
 
     @property
     def arrived(self) -> int:
-        return self._subscription.pending_msgs
+        return int(self._subscription.pending_msgs)
 
 
 async def create(js: JetStream, other: Any, by: str, policy: str) -> Consumer:
@@ -87,7 +87,8 @@ async def test_the_group_is_what_either_wrote(js: JetStream, other: Any, by: str
 
 async def test_the_pin_goes_from_nats_py_to_jetspark(js: JetStream, other: Any, by: str) -> None:
     consumer = await create(js, other, by, "pinned_client")
-    consumer.on_pin((events := []).append)
+    events: list[PinEvent] = []
+    consumer.on_pin(events.append)
     stream = await js.get_stream("ORDERS")
     await fill(js, stream, 1)
     first = await (await TheirPull.send(other)).next()

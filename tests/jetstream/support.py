@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from jetspark import Connection
+from jetspark.core.connection import Connection
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
 from jetspark.jetstream.model.stream import StreamConfig
@@ -31,7 +31,7 @@ def patient(nc: Connection) -> JetStream:
 
 def memory(name: str, *subjects: str, **options: object) -> StreamConfig:
     """A stream in memory."""
-    return StreamConfig(name=name, subjects=list(subjects), storage="memory", **options)  # type: ignore[arg-type]
+    return StreamConfig(name=name, subjects=list(subjects), storage="memory", **options)
 
 
 async def store_block(nc: Connection, subject: str, block: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -73,9 +74,9 @@ async def test_the_ways_a_message_can_go_have_events_of_their_own(js: JetStream)
 
 
 @pytest.mark.parametrize("kinds", [["consumer_pause"], [ConsumerPaused], "consumer_pause", ConsumerPaused])
-async def test_kinds_are_named_or_given_by_their_class(js: JetStream, kinds: object) -> None:
+async def test_kinds_are_named_or_given_by_their_class(js: JetStream, kinds: Any) -> None:
     stream = await js.create_stream(memory("A", "a"))
-    async with js.advisories(kinds) as events:  # type: ignore[arg-type]
+    async with js.advisories(kinds) as events:
         assert events.subjects == ["$JS.EVENT.ADVISORY.CONSUMER.PAUSE.*.*"]
         await stream.create_consumer(ConsumerConfig(durable_name="c"))
         await js.pause_consumer("A", "c", 60)
@@ -93,7 +94,7 @@ async def test_events_can_be_limited_to_a_stream(js: JetStream) -> None:
         got: list[Advisory] = []
         while len([event for event in got if isinstance(event, StreamAction)]) < 2:
             got.append(await anext(events))
-    assert {event.stream for event in got} == {"B"}  # type: ignore[attr-defined]
+    assert {event.stream for event in got if isinstance(event, StreamAction | ConsumerAction)} == {"B"}
     assert {type(event) for event in got} == {StreamAction, ConsumerAction}
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any
 
 import pytest
 
@@ -24,6 +24,7 @@ from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 from tests.jetstream.support import memory, patient
 from tests.support.consuming import Lossy, until
+from tests.support.generators import generator
 from tests.support.proxy import TCPProxy
 from tests.support.watch import eventually
 
@@ -32,7 +33,7 @@ ACK = re.compile(rb"PUB \$JS\.ACK\.ADVISORIES\.alerts\S+ \S+ \d+\r\n(\+ACK)\r\n"
 CONFIG = ConsumerConfig(durable_name="c", max_deliver=2, ack_wait=0.1, backoff=[0.1])
 
 
-async def make_consumer(js: JetStream, **options: object) -> Consumer:
+async def make_consumer(js: JetStream, **options: Any) -> Consumer:
     stream = await js.create_stream(memory("A", "a.*", **options))
     return await stream.create_consumer(CONFIG)
 
@@ -71,15 +72,15 @@ async def captured(js: JetStream, subject: str, last: Advisory) -> None:
         await until(stored, f"an advisory in {stream.name}")
 
 
-async def read(js: JetStream, **options: object) -> list[DeadLetter]:
-    letters = js.dead_letters("A", "c", **options)  # type: ignore[arg-type]
+async def read(js: JetStream, **options: Any) -> list[DeadLetter]:
+    letters = js.dead_letters("A", "c", **options)
     return [letter async for letter in letters]
 
 
-def following(js: JetStream, **options: object) -> aclosing[AsyncGenerator[DeadLetter]]:
+def following(js: JetStream, **options: Any) -> aclosing[AsyncGenerator[DeadLetter]]:
     """A reader that is closed at the end."""
-    letters = js.dead_letters("A", "c", **{"follow": True, **options})  # type: ignore[arg-type]
-    return aclosing(cast("AsyncGenerator[DeadLetter]", letters))
+    letters = js.dead_letters("A", "c", **{"follow": True, **options})
+    return aclosing(generator(letters))
 
 
 async def exists(stream: Stream, consumer: str) -> bool:
@@ -202,7 +203,7 @@ async def test_reading_leaves_nothing_behind_on_the_server(js: JetStream) -> Non
     advisories = await js.create_advisory_stream()
     await give_up(js, await make_consumer(js), b"one", b"two")
     await read(js)
-    async with aclosing(js.dead_letters("A", "c")) as letters:  # type: ignore[type-var]
+    async with aclosing(generator(js.dead_letters("A", "c"))) as letters:
         await anext(letters)
     before = len(js.connection.session.receivers)
 
@@ -220,7 +221,7 @@ async def test_following_gives_the_past_then_what_happens(js: JetStream) -> None
     await js.create_advisory_stream()
     consumer = await make_consumer(js)
     await give_up(js, consumer, b"past")
-    async with aclosing(js.dead_letters("A", "c", follow=True)) as letters:  # type: ignore[type-var]
+    async with aclosing(generator(js.dead_letters("A", "c", follow=True))) as letters:
         assert told(await anext(letters))[3] == b"past"
         await give_up(js, consumer, b"future")
         assert told(await anext(letters))[3] == b"future"
@@ -229,7 +230,7 @@ async def test_following_gives_the_past_then_what_happens(js: JetStream) -> None
 async def test_following_without_a_capturing_stream_gives_what_happens(nc: Connection, js: JetStream) -> None:
     consumer = await make_consumer(js)
     before = len(nc.session.receivers)
-    async with aclosing(js.dead_letters("A", "c", follow=True)) as letters:  # type: ignore[type-var]
+    async with aclosing(generator(js.dead_letters("A", "c", follow=True))) as letters:
         first = asyncio.ensure_future(anext(letters))
         await eventually(lambda: len(nc.session.receivers) == before + 2, "the subscriptions")
         await give_up(js, consumer, b"no use", reason="x")
@@ -243,7 +244,7 @@ async def test_following_hears_what_no_stream_captures(nc: Connection, js: JetSt
     await js.create_stream(memory("MAX", "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"))
     consumer = await make_consumer(js)
     await give_up(js, consumer, b"one")
-    async with aclosing(js.dead_letters("A", "c", follow=True)) as letters:  # type: ignore[type-var]
+    async with aclosing(generator(js.dead_letters("A", "c", follow=True))) as letters:
         assert told(await anext(letters))[:2] == (1, "max_deliveries")
         await give_up(js, consumer, b"two", reason="x")
         assert told(await anext(letters))[:2] == (2, "terminated")
@@ -254,7 +255,7 @@ async def test_following_goes_on_after_the_server_was_restarted(server: Server, 
     stream = await js.create_stream(StreamConfig(name="A", subjects=["a.*"]))
     consumer = await stream.create_consumer(CONFIG)
     await give_up(js, consumer, b"before")
-    async with aclosing(js.dead_letters("A", "c", follow=True)) as letters:  # type: ignore[type-var]
+    async with aclosing(generator(js.dead_letters("A", "c", follow=True))) as letters:
         assert told(await anext(letters))[3] == b"before"
         server.restart()
         await give_up(js, consumer, b"after")

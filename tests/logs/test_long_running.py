@@ -60,7 +60,9 @@ def scraped(port: int, names: set[str]) -> Scrape:
 
 def port_of(record: dict[str, Any]) -> int:
     assert (record["level"], record["message"]) == ("info", "serving metrics")
-    return int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/metrics", record["url"])[1])  # type: ignore[index]
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/metrics", record["url"])
+    assert found is not None
+    return int(found[1])
 
 
 def test_ship_and_consume_logs_serve_the_metrics_of_the_table_and_log_json_alone(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -109,7 +107,7 @@ def test_errors_are_in_spans(
     blocking_nc: blocking.Connection,
     blocking_stream: blocking.Stream,
     spans: Spans,
-    fails: Callable[[], Exception],
+    fails: type[Exception],
 ) -> None:
     js, name = blocking_nc.jetstream(), blocking_stream.name
     with pytest.raises(PublishError), js.publisher() as publisher:

@@ -20,7 +20,9 @@ LOCKS = len(list((SCRIPT.parents[1] / "requirements").glob("*.lock")))
 @pytest.fixture
 def audit() -> ModuleType:
     loader = SourceFileLoader("audit", str(SCRIPT))
-    loader.exec_module(module := module_from_spec(spec_from_loader("audit", loader)))  # type: ignore[arg-type]
+    spec = spec_from_loader("audit", loader)
+    assert spec is not None
+    loader.exec_module(module := module_from_spec(spec))
     return module
 
 

@@ -46,7 +46,8 @@ def fields(config: type) -> list[str]:
     """The names of the fields of a configuration."""
     if dataclasses.is_dataclass(config):
         return [field.name for field in dataclasses.fields(config)]
-    return list(config.__struct_fields__)  # type: ignore[attr-defined]
+    assert issubclass(config, msgspec.Struct)
+    return list(config.__struct_fields__)
 
 
 @for_each("config", CONFIGS, ids=lambda config: config.__name__)

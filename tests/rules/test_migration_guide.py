@@ -97,7 +97,7 @@ def parts(*modules: ModuleType) -> set[str]:
 
 def different() -> set[str]:
     """The fields of configurations and results, and the members of enums, that ours do not have."""
-    found = set()
+    found: set[str] = set()
     for name in classes(nats.js.api):
         theirs = getattr(nats.js.api, name)
         ours = getattr(jetspark, name, None) or getattr(info, name, None)

@@ -142,7 +142,7 @@ SHARED = [pytest.param(*row, id=f"{row[1].__name__}.{row[2]}") for row in shared
 def test_every_asynchronous_class_of_the_public_api_has_a_blocking_one() -> None:
     asynchronous = {
         value
-        for name in jetspark.__all__
+        for name in vars(jetspark)["__all__"]
         if inspect.isclass(value := getattr(jetspark, name))
         and any(
             inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
@@ -241,7 +241,8 @@ def test_methods_that_only_delegate_are_derived() -> None:
         for method in cls.body
         if isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
         if re.fullmatch(
-            rf"(return )?self\._bridge\.run\(self\._inner\.{method.name}\(.*\)\)", ast.unparse(method.body)
+            rf"(return )?self\._bridge\.run\(self\._inner\.{method.name}\(.*\)\)",
+            ast.unparse(ast.Module(method.body, [])),
         )
     ]
     assert by_hand == []

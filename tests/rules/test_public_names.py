@@ -89,9 +89,10 @@ def test_no_two_classes_have_one_name_except_the_blocking_twins() -> None:
     source = Path(jetspark.__file__).parent
     for path in source.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
-            is_public = isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-            is_twin = path.is_relative_to(source / "blocking") and is_public and node.name in listed(blocking)
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            is_twin = path.is_relative_to(source / "blocking") and node.name in listed(blocking)
             # `client` extends the connection of `core` for users.
-            if is_public and not is_twin and (node.name, path.name) != ("Connection", "client.py"):
+            if not is_twin and (node.name, path.name) != ("Connection", "client.py"):
                 homes.setdefault(node.name, []).append(str(path.relative_to(source)))
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}

@@ -20,6 +20,7 @@ from jetspark.server import Server
 from jetspark.spark import connections
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
+from jetspark.spark.read.stream import JetStreamStreamReader
 from jetspark.spark.source import JetStreamDataSource
 from jetspark.spark.write.rows import RowEncoder
 from jetspark.spark.write.task import write_rows
@@ -131,6 +132,7 @@ async def spark_reader(server: Server, tmp_path: Path) -> None:
     assert sum(batch.num_rows for batch in rows) >= 100
     query = JetStreamDataSource({**read, "startingPosition": "earliest"})
     stream = query.streamReader(query.schema())
+    assert isinstance(stream, JetStreamStreamReader)
     begin, end = stream.initialOffset(), stream.latestOffset()
     rows = [batch for part in stream.partitions(begin, end) for batch in stream.read(part)]
     assert sum(batch.num_rows for batch in rows) >= 100

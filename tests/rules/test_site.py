@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import jetspark
 import jetspark.arrow
@@ -28,9 +29,9 @@ def entries() -> list[str]:
     [jetspark, jetspark.blocking, jetspark.otel, jetspark.server, jetspark.spark],
     ids=lambda each: each.__name__,
 )
-def test_every_public_name_is_in_the_reference(package: object) -> None:
-    names = set(package.__all__) - ELSEWHERE - set(jetspark.errors.__all__)  # type: ignore[attr-defined]
-    prefix = f"{package.__name__}."  # type: ignore[attr-defined]
+def test_every_public_name_is_in_the_reference(package: ModuleType) -> None:
+    names = set(package.__all__) - ELSEWHERE - set(jetspark.errors.__all__)
+    prefix = f"{package.__name__}."
     shown = {name.removeprefix(prefix) for name in entries() if name.startswith(prefix)}
     assert names == {name for name in shown if "." not in name and name not in ("arrow", "errors")}
 

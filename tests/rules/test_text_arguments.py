@@ -322,7 +322,7 @@ CONNECT = [each.name for each in text_parameters(jetspark.connect, "connect")]
 
 @for_each("option", CONNECT)
 async def test_connect_refuses_bad_text(option: str, shared_server: Server) -> None:
-    needs: dict[str, object] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
+    needs: dict[str, str] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
         option, {}
     )
     found = []
@@ -340,7 +340,7 @@ async def connect_and_close(servers: Any, **options: Any) -> None:
 
 @for_each("option", CONNECT)
 def test_the_blocking_connect_refuses_bad_text(option: str, shared_server: Server) -> None:
-    needs: dict[str, object] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
+    needs: dict[str, str] = {"password": {"user": "u"}, "tls_key_file": {"tls_cert_file": "x"}}.get(
         option, {}
     )
     for value in NOT_TEXT:
@@ -404,7 +404,7 @@ def test_models_refuse_bad_text(model: type[Model]) -> None:
         for value in [*NOT_TEXT, ["a\ud800"], {"a\ud800": "b"}, {"a": "b\ud800"}, *ODD_TEXT]:
             given = {name: required.get(name, "a") for name in needed} | {field.name: value}
 
-            def make(given: dict[str, object] = given) -> bytes:
+            def make(given: dict[str, Any] = given) -> bytes:
                 return model(**given).to_json()
 
             parameter = Parameter(model.__name__, field.name, several)

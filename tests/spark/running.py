@@ -11,7 +11,7 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.spark.support import LONG, finish, texts
 from tests.support.waiting import wait_until

@@ -6,12 +6,15 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from jetspark import StreamConfig, blocking
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 SPARK_CONF = {
     "spark.ui.enabled": "false",
@@ -52,11 +55,11 @@ class Bench:
         """The options of a read."""
         return {"servers": self.url, "stream": stream} | {key: str(value) for key, value in options.items()}
 
-    def read(self, spark: SparkSession, stream: str, **options: object) -> DataFrame:
+    def read(self, spark: SparkSession | ConnectSession, stream: str, **options: object) -> DataFrame:
         """The stream as a table."""
         return spark.read.format("jetstream").options(**self.options(stream, **options)).load()
 
-    def read_stream(self, spark: SparkSession, stream: str, **options: object) -> DataFrame:
+    def read_stream(self, spark: SparkSession | ConnectSession, stream: str, **options: object) -> DataFrame:
         """The stream as it grows."""
         return spark.readStream.format("jetstream").options(**self.options(stream, **options)).load()
 

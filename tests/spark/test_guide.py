@@ -19,7 +19,8 @@ URL = "nats://127.0.0.1:4222"
 
 def block(kind: str, text: str) -> str:
     """The first block of this kind that contains a text."""
-    return next(each for each in re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.M | re.S) if text in each)
+    blocks: list[str] = re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.M | re.S)
+    return next(each for each in blocks if text in each)
 
 
 def rows(table: str) -> list[str]:

@@ -474,7 +474,7 @@ def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_keeps_it() -> None:
     assert parse_options({"startingTimestamp": "2026-01-31T12:00"}).starting_timestamp == NOON
     parsed = parse_options({"startingTimestamp": "2026-01-31T14:00+02:00"}).starting_timestamp
     assert parsed == NOON
-    assert parsed is not None
+    assert isinstance(parsed, datetime)
     assert parsed.tzinfo == timezone(timedelta(hours=2))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,15 @@ def test_options_of_the_other_way_to_read_are_refused(
         ("maxBytesPerTrigger", 5),
         ("progressConsumer", "p"),
     ):
-        message = error_of(lambda n=name, v=value: bench.read(spark, stream, **{n: v}).collect())
+        message = error_of(partial(lambda n, v: bench.read(spark, stream, **{n: v}).collect(), name, value))
         assert f"option {name} is for readStream, not for read" in message
     for name, value in (("endingPosition", "latest"), ("endingTimestamp", "2026-01-31")):
         message = error_of(
-            lambda n=name, v=value: run(bench.read_stream(spark, stream, **{n: v}), Sink(), tmp_path / n)
+            partial(
+                lambda n, v: run(bench.read_stream(spark, stream, **{n: v}), Sink(), tmp_path / n),
+                name,
+                value,
+            )
         )
         assert f"option {name} is for read, not for readStream" in message
 
@@ -124,6 +129,7 @@ def test_secrets_in_files_are_in_no_plan_whatever_spark_hides(
     stream = bench.stream()
     (tmp_path / "hidden").write_text("s3cret")
     before = spark.conf.get("spark.sql.redaction.options.regex")
+    assert before is not None
     shown = io.StringIO()
     try:
         spark.conf.set("spark.sql.redaction.options.regex", "nothing")

@@ -38,8 +38,8 @@ def test_files_of_secrets_are_found_where_the_tasks_run(
 ) -> None:
     tls = TLS(cert_file=certs.server.cert_file, key_file=certs.server.key_file)
     with Server(tls=tls, nkeys=[spark_cluster.identity.public_key]) as server:
-        identity = {"nkey_seed": spark_cluster.identity.seed, "tls_ca_file": str(certs.ca)}
-        with blocking.connect(server.url, **identity) as nc:
+        seed, ca = spark_cluster.identity.seed, str(certs.ca)
+        with blocking.connect(server.url, nkey_seed=seed, tls_ca_file=ca) as nc:
             bench = Bench(server.url, nc.jetstream(timeout=30))
             stream = bench.stream()
             bench.publish(stream, 1000)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from jetspark import blocking
-from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.blocking import JetStreamMsg
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, sync_playwright
 
 __all__ = ["LONG", "Tab", "chromium", "signed_in"]
 
@@ -64,13 +64,19 @@ class Tab:
         self.base = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         #: Errors in the console of the browser, requests to other hosts, dialogs that a script opened.
         self.wrong: list[str] = []
-        self.page.on(
-            "console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text)
-        )
+        self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self._check(request.url))
         self.page.on("websocket", lambda socket: self._check(socket.url))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
+
+    def _note(self, said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            self.wrong.append(said.text)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.wrong.append(dialog.message)
+        dialog.dismiss()
 
     def _check(self, url: str) -> None:
         parts = urlsplit(url)

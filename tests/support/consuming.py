@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jetspark import Connection, ConsumerConfig, StreamConfig
+from jetspark import ConsumerConfig, StreamConfig
+from jetspark.core.connection import Connection
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull.receiver import PullReceiver
+from jetspark.jetstream.pull.receiver import BatchReceiver, PullReceiver
 from jetspark.jetstream.stream import Stream
 from jetspark.server import Server
 
@@ -23,6 +24,7 @@ __all__ = [
     "Lossy",
     "fill",
     "freeze",
+    "gathered",
     "listeners",
     "make_consumer",
     "make_stream",
@@ -99,6 +101,11 @@ def _stopped(thread: Path) -> bool:
 def listeners(nc: Connection) -> list[PullReceiver]:
     """Return the pulls that still have a subscription."""
     return [receiver for receiver in nc.session.receivers if isinstance(receiver, PullReceiver)]
+
+
+def gathered(nc: Connection) -> list[int]:
+    """Return how many messages each fetch has that still has a subscription."""
+    return [len(fetch.frames) for fetch in listeners(nc) if isinstance(fetch, BatchReceiver)]
 
 
 class Lossy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.stream import StreamConfig
@@ -27,10 +28,10 @@ __all__ = [
 NOBODY = "503"
 
 
-async def make_stream(js: JetStream, **config: object) -> Stream:
+async def make_stream(js: JetStream, **config: Any) -> Stream:
     """Create a stream ORDERS of `orders.>` in memory."""
     config = {"name": "ORDERS", "subjects": ["orders.>"], "storage": "memory", **config}
-    return await js.create_stream(StreamConfig(**config))  # type: ignore[arg-type]
+    return await js.create_stream(StreamConfig(**config))
 
 
 async def stored(stream: Stream) -> list[bytes]:

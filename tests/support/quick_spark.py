@@ -11,8 +11,12 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["QUICK_JAVA", "quicken"]
 
@@ -66,16 +70,22 @@ def _write_archive() -> None:
             if name == "rows":
                 writer = writer.format("parquet").option("path", f"{place}/rows")
             else:
-                writer = writer.outputMode("complete").foreachBatch(lambda batch, number: batch.collect())
+                writer = writer.outputMode("complete").foreachBatch(_collect)
             writer.trigger(availableNow=True).start().awaitTermination()
         found = spark.read.parquet(f"{place}/rows").selectExpr("cast(data as string) as data")
         target = {"servers": server.url, "subject": "warm.again"}
         found.write.format("jetstream").options(**target).mode("append").save()
         assert spark.read.format("jetstream").options(**options).load().count() == 20
-        java = spark.sparkContext._gateway.proc
+        gateway = spark.sparkContext._gateway
+        assert gateway is not None
+        java = gateway.proc
         spark.stop()
         java.stdin.close()  # This ends a JVM that Python started; it then writes the archive.
         java.wait(120)
+
+
+def _collect(batch: DataFrame, number: int) -> None:
+    batch.collect()
 
 
 def _fill(url: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from jetspark.wire import PingFrame, PubFrame, encode
 from jetspark.wire.headers import HeadersLike
@@ -24,12 +24,17 @@ from tests.support.scripted import Peer, ScriptedServer, _header_block
 __all__ = ["Pull", "ScriptedJetStream", "soon"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _LONG = 20.0  # seconds; only a hang takes this long
 _EPOCH = "2026-01-01T00:00:00Z"
 
 
-async def soon(waiting: asyncio.Queue[T]) -> T:
+class _Queue(Protocol[T_co]):
+    async def get(self) -> T_co: ...
+
+
+async def soon(waiting: _Queue[T]) -> T:
     """Return the next item of a queue. Raises TimeoutError when none comes."""
     async with asyncio.timeout(_LONG):
         return await waiting.get()

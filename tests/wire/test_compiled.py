@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from jetspark.arrow import record_batch, with_headers_as_columns
 from jetspark.errors import NotJetStreamMessage, RemoteProtocolError, UsageError
 from jetspark.jetstream.message.metadata import parse_metadata
 from jetspark.jetstream.model.requests import parse_pub_ack
-from jetspark.wire import bulk, compiled, encode, frames, parser, queue
+from jetspark.wire import bulk, encode, frames, parser, queue
 from jetspark.wire.headers import Headers
 from tests.support.cases import for_each
 from tests.support.effort import effort
@@ -35,6 +36,8 @@ from tests.wire.test_properties import (
     mutation,
     places,
 )
+
+compiled = import_module("jetspark.wire.compiled")
 
 many = settings(max_examples=effort(500, 20_000))
 

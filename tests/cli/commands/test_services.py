@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from tests.support.waiting import wait_until
 def test_req_prints_the_answers_of_one_or_of_all(cli: Cli, shared_server: Server, name: str) -> None:
     with blocking.connect(shared_server.url) as nc:
         for answer in (b"one", b"two"):
-            nc.subscribe(name, callback=lambda msg, answer=answer: msg.respond(answer + b" " + msg.data))
+            nc.subscribe(
+                name, callback=partial(lambda answer, msg: msg.respond(answer + b" " + msg.data), answer)
+            )
         nc.flush()
         assert cli("req", name, "you", "--raw").out.strip() in ("one you", "two you")
         records = cli("req", name, "-", "--replies", "0", "--wait", "5s", "--json", stdin=b"all").records

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.jetstream.kv.conftest import Make
 from tests.support.cases import for_each
 from tests.support.consuming import until
 from tests.support.scripted import Peer, ScriptedServer
+from tests.support.untyped import untyped
 
 TIME = "2026-01-01T00:00:00Z"
 
@@ -76,7 +78,7 @@ async def test_a_bucket_is_found_by_its_name(make: Make, js: JetStream) -> None:
     with pytest.raises(BucketNotFound):
         await js.key_value(f"{kv.bucket}x")
     with pytest.raises(UsageError, match="codec"):
-        await js.key_value(kv.bucket, codec=7)  # type: ignore[arg-type]
+        await js.key_value(kv.bucket, codec=untyped(7))
 
 
 async def test_an_update_changes_settings_of_buckets_and_no_others(make: Make, js: JetStream) -> None:
@@ -176,7 +178,10 @@ async def test_many_keys_are_read_as_the_server_of_the_bucket_can() -> None:
         server.on("$JS.hub.API.DIRECT.GET.KV_b", lambda peer, request: peer.answer(request, status="408"))
         for endpoint, answer in (("INFO", {"api": {"level": 0}}), ("STREAM.INFO.KV_b", info)):
             data = json.dumps(answer).encode()
-            server.on(f"$JS.hub.API.{endpoint}", lambda peer, request, data=data: peer.answer(request, data))
+            server.on(
+                f"$JS.hub.API.{endpoint}",
+                partial(lambda data, peer, request: peer.answer(request, data), data),
+            )
         async with jetspark.connect(server.url) as nc:
             kv = await nc.jetstream(domain="hub").key_value("b")
             assert [entry.key async for entry in kv.get_many(["x", "y"])] == ["x", "y"]

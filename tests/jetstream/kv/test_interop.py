@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import nats  # type: ignore[import-untyped, unused-ignore]
-import nats.js.api  # type: ignore[import-untyped, unused-ignore]
-import nats.js.errors  # type: ignore[import-untyped, unused-ignore]
+import nats
+import nats.js.api
+import nats.js.errors
 import pytest
 import pytest_asyncio
-from nats.js import JetStreamContext  # type: ignore[import-untyped, unused-ignore]
+from nats.js import JetStreamContext
 
 from jetspark import KeyExists, KeyNotFound, KeyValue
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from tests.jetstream.kv.conftest import Make
+from tests.support.untyped import untyped
 
 
 @pytest_asyncio.fixture
@@ -45,7 +46,7 @@ async def test_nats_py_reads_a_bucket_of_jetspark(kv: KeyValue, other: JetStream
         if update is None:
             break
         seen[update.key] = update.operation
-    await watcher.stop()
+    await untyped(watcher).stop()
     assert seen == {"a": None, "gone": "DEL", "purged": "PURGE"}
 
 

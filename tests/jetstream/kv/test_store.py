@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from tests.jetstream.kv.conftest import Make
 from tests.support.cases import for_each
+from tests.support.untyped import untyped
 
 
 async def test_a_value_that_was_put_is_there(kv: KeyValue) -> None:
@@ -172,7 +174,8 @@ async def test_leaving_keys_early_leaves_nothing_behind(kv: KeyValue, nc: Connec
     await kv.put_many({f"k{number}": b"" for number in range(50)})
     keys = kv.keys()
     assert await anext(keys) == "k0"
-    await keys.aclose()  # type: ignore[attr-defined]
+    assert isinstance(keys, AsyncGenerator)
+    await keys.aclose()
     async with asyncio.timeout(30):
         while [name async for name in js.consumer_names(kv.stream_name)]:
             await asyncio.sleep(0.01)
@@ -211,17 +214,17 @@ async def test_tombstones_are_removed_when_they_are_old_enough(kv: KeyValue) -> 
 async def test_a_value_put_after_a_tombstone_survives_its_removal(
     kv: KeyValue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jetspark.jetstream.kv import store
+    from jetspark.jetstream.manage import streams
 
     await kv.put("a", b"1")
     await kv.delete("a")
-    purge = store.streams.purge
+    purge = streams.purge
 
     async def purge_late(*args: Any) -> int:
         await kv.put("a", b"new")
         return await purge(*args)
 
-    monkeypatch.setattr(store.streams, "purge", purge_late)
+    monkeypatch.setattr(streams, "purge", purge_late)
     await kv.purge_deletes(older_than=0)
     assert (await kv.get("a")).value == b"new"
 
@@ -318,9 +321,9 @@ async def test_filters_and_options_that_are_not_valid_are_refused(kv: KeyValue) 
     with pytest.raises(UsageError, match="revision"):
         await kv.get("a", revision=0)
     with pytest.raises(UsageError, match="values"):
-        await kv.put_many([("a", b"")])  # type: ignore[arg-type]
+        await kv.put_many(untyped([("a", b"")]))
     with pytest.raises(UsageError):
-        await kv.put("a", "text")  # type: ignore[arg-type]
+        await kv.put("a", untyped("text"))
 
 
 async def test_a_deleted_bucket_is_not_found(kv: KeyValue, js: JetStream) -> None:

@@ -13,7 +13,7 @@ import jetspark
 from jetspark import APIError
 from jetspark.jetstream.advisories import Advisories
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.model.advisories import Advisory, ConsumerLeaderElected, StreamLeaderElected
+from jetspark.jetstream.model.advisories import ConsumerLeaderElected, StreamLeaderElected
 from jetspark.jetstream.model.consumer import ConsumerConfig
 from jetspark.jetstream.model.stream import Placement
 from jetspark.jetstream.stream import Stream
@@ -29,11 +29,12 @@ async def clustered(cluster: Cluster) -> AsyncIterator[JetStream]:
         yield JetStream(nc, timeout=30)
 
 
-async def elected(events: Advisories, old: str | None) -> Advisory:
+async def elected(events: Advisories, old: str | None) -> StreamLeaderElected | ConsumerLeaderElected:
     """The first event of another leader; the one of the first election may still be on its way."""
     async with asyncio.timeout(60):
         async for event in events:
-            if event.leader != old:  # type: ignore[attr-defined]
+            assert isinstance(event, StreamLeaderElected | ConsumerLeaderElected)
+            if event.leader != old:
                 return event
     raise AssertionError("the events ended")
 
@@ -67,7 +68,7 @@ async def test_a_stream_hands_over_to_the_server_that_was_asked_for(
             await step_down(
                 partial(clustered.stepdown_stream_leader, "PREFER", placement=Placement(preferred=wanted))
             )
-            new = old = (await elected(events, old)).leader  # type: ignore[attr-defined]
+            new = old = (await elected(events, old)).leader
     await until(lambda: leads(stream, wanted), "the server that answers to know its leader")
 
 

@@ -54,9 +54,9 @@ async def test_we_require_the_levels_that_the_server_requires(js: JetStream) -> 
         await stream.delete()
     stream = await js.create_stream(memory("A", "a.>"))
     for fields, level in CONSUMERS:
-        config = ConsumerConfig(**fields)
-        consumer = await stream.create_consumer(config)
-        assert (config.api_level, consumer.config.metadata["_nats.req.level"]) == (level, str(level)), fields
+        wanted = ConsumerConfig(**fields)
+        consumer = await stream.create_consumer(wanted)
+        assert (wanted.api_level, consumer.config.metadata["_nats.req.level"]) == (level, str(level)), fields
 
 
 def test_a_request_requires_what_its_parts_require() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -101,9 +102,9 @@ def test_every_status_line_has_its_row(
 @for_each(("line", "on_fetch", "on_consume", "error"), ROWS, ids=IDS)
 @for_each("change", [str.upper, str.lower, str.swapcase])
 def test_case_makes_no_difference(
-    line: str, on_fetch: OnFetch, on_consume: OnConsume, error: type[Error], change: object
+    line: str, on_fetch: OnFetch, on_consume: OnConsume, error: type[Error], change: Callable[[str], str]
 ) -> None:
-    status = classify(block(change(line)))  # type: ignore[operator]
+    status = classify(block(change(line)))
     assert (status.on_fetch, status.on_consume, type(status.error)) == (on_fetch, on_consume, error)
 
 

@@ -166,7 +166,7 @@ REFUSED_SOURCES: list[tuple[dict[str, Any], str]] = [
     ("prefixes", "field"),
     [({"api": "$JS.API"}, "api"), ({"api": "a.*"}, "api"), ({"deliver": "d.>"}, "deliver")],
 )
-def test_prefixes_of_another_account_are_plain_subjects(prefixes: dict[str, str], field: str) -> None:
+def test_prefixes_of_another_account_are_plain_subjects(prefixes: dict[str, Any], field: str) -> None:
     with pytest.raises(UsageError, match=rf"^ExternalStream\.{field}\b"):
         ExternalStream(**prefixes)
 
@@ -176,7 +176,7 @@ def test_a_durable_source_needs_a_subject_without_wildcards() -> None:
         StreamConsumerSource(name="c", deliver_subject="d.*")
 
 
-PUSH = {"deliver_subject": "push.here"}
+PUSH: dict[str, Any] = {"deliver_subject": "push.here"}
 FLOW = {**PUSH, "ack_policy": "flow_control"}
 
 REFUSED_CONSUMERS: list[tuple[dict[str, Any], str]] = [

@@ -23,6 +23,7 @@ from tests.jetstream.support import cut_at, patient
 from tests.support.consuming import Lossy
 from tests.support.leaders import leader_of, replace_leaders, step_down
 from tests.support.proxy import TCPProxy
+from tests.support.untyped import untyped
 
 T = TypeVar("T")
 
@@ -156,7 +157,7 @@ async def test_an_object_is_complete_though_the_leader_of_its_store_dies(cluster
                 return block
 
         loop = asyncio.get_running_loop()
-        await store.put(ObjectMeta(name="a", chunk_size=20_000), Source())  # type: ignore[arg-type]
+        await store.put(ObjectMeta(name="a", chunk_size=20_000), untyped(Source()))
         assert await found(lambda: store.get("a")) == data
         assert await messages(store) == 601
         await js.delete_object_store("leaders")

@@ -7,12 +7,12 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 
-import nats  # type: ignore[import-untyped, unused-ignore]
-import nats.js.errors  # type: ignore[import-untyped, unused-ignore]
+import nats
+import nats.js.errors
 import pytest
 import pytest_asyncio
-from nats.js import JetStreamContext  # type: ignore[import-untyped, unused-ignore]
-from nats.js.api import ObjectMeta as TheirMeta  # type: ignore[import-untyped, unused-ignore]
+from nats.js import JetStreamContext
+from nats.js.api import ObjectMeta as TheirMeta
 
 from jetspark import ObjectMeta, ObjectNotFound, ObjectStore
 from jetspark.jetstream.context import JetStream

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import signal
 import sys
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,13 @@ from jetspark import (
     ObjectMeta,
     ObjectStore,
     ObjectStoreConfig,
+    StoredMessage,
     UsageError,
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.objects import orphans
 from jetspark.server import Server
+from tests.support.untyped import untyped
 
 #: Puts an object that does not end.
 ENDLESS = """
@@ -92,12 +95,12 @@ async def test_an_object_that_is_renamed_meanwhile_keeps_its_chunks(
     await store.put("a", b"1")
     last, renamed = orphans._last, False
 
-    async def rename_first(*args: object) -> object:
+    async def rename_first(*args: Any) -> StoredMessage:
         nonlocal renamed
         if not renamed:
             renamed = True
             await store.update_meta("a", ObjectMeta(name="b"))
-        return await last(*args)  # type: ignore[arg-type]
+        return await last(*args)
 
     monkeypatch.setattr(orphans, "_last", rename_first)
     assert await store.purge_orphans(older_than=0) == 0
@@ -120,9 +123,9 @@ async def test_metadata_that_stays_missing_is_an_error(
 
 
 async def test_ages_that_are_not_valid_are_refused(store: ObjectStore, js: JetStream) -> None:
-    for age in (-1, float("nan"), "1"):
+    for age in untyped((-1, float("nan"), "1")):
         with pytest.raises(UsageError, match="older_than"):
-            await store.purge_orphans(older_than=age)  # type: ignore[arg-type]
+            await store.purge_orphans(older_than=age)
     await js.publish(f"$O.{store.bucket}.C.x", b"1")
     assert await store.purge_orphans(older_than=float("inf")) == 0
 

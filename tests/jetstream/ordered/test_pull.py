@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -161,12 +162,12 @@ async def test_the_consumers_of_the_chain_have_the_expected_configuration(js: Je
     ],
 )
 async def test_what_it_reads_can_be_chosen(
-    js: JetStream, options: dict[str, object], expected: list[int]
+    js: JetStream, options: dict[str, Any], expected: list[int]
 ) -> None:
     stream = await mixed_stream(js)
-    fetched = await stream.ordered_consumer(**options)  # type: ignore[arg-type]
+    fetched = await stream.ordered_consumer(**options)
     assert sequences(await fetched.fetch_no_wait(100)) == expected
-    iterated = await stream.ordered_consumer(**options)  # type: ignore[arg-type]
+    iterated = await stream.ordered_consumer(**options)
     async with iterated.messages() as messages:
         assert await take(messages, len(expected)) == expected
 
@@ -201,11 +202,11 @@ async def test_deleted_messages_are_not_a_gap(js: JetStream) -> None:
 @for_each("option", ["group", "priority", "min_pending", "min_ack_pending"])
 async def test_options_of_priority_groups_are_refused_by_name(js: JetStream, option: str) -> None:
     ordered = await (await make_stream(js)).ordered_consumer()
-    value = "jobs" if option == "group" else 1
+    value: Any = "jobs" if option == "group" else 1
     with pytest.raises(UsageError, match=option):
-        ordered.messages(**{option: value})  # type: ignore[misc]
+        ordered.messages(**{option: value})
     with pytest.raises(UsageError, match=option):
-        await ordered.consume(print, **{option: value})  # type: ignore[arg-type]
+        await ordered.consume(print, **{option: value})
 
 
 async def test_conflicting_options_are_named(js: JetStream) -> None:
@@ -488,7 +489,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(js: JetStream, nc: Conne
     for turns in range(6):
         ordered = await stream.ordered_consumer()
         for reading in (ordered.fetch(1), ordered.messages().next(), ordered.consume(lambda message: None)):
-            task = asyncio.create_task(reading)  # type: ignore[arg-type]
+            task = asyncio.create_task(reading)
             for _ in range(turns):
                 await asyncio.sleep(0)
             assert task.cancel()

@@ -76,8 +76,8 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def reading(consumer: OrderedConsumer, errors: Errors, **options: Any) -> AsyncIterator[Messages]:
-    options = {"max_messages": 10, "expires": HOUR, "on_error": errors} | options
-    async with consumer.messages(**options) as messages:
+    defaults: dict[str, Any] = {"max_messages": 10, "expires": HOUR, "on_error": errors}
+    async with consumer.messages(**defaults | options) as messages:
         yield messages
 
 

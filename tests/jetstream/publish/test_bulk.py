@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 
 import pytest
 
@@ -310,7 +311,9 @@ async def test_a_killed_server_loses_and_doubles_nothing(server: Server) -> None
         publisher = bulk(js, 64)
         sending = asyncio.create_task(publisher.send(many(range(1, 20_001))))
         for count in (2000, 6000):
-            await eventually(lambda count=count: publisher.acked > count, f"{count} to be acknowledged")
+            await eventually(
+                partial(lambda count: publisher.acked > count, count), f"{count} to be acknowledged"
+            )
             assert not sending.done()
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.start)

@@ -39,6 +39,7 @@ from tests.support.cases import for_each
 from tests.support.golden import Golden, Refusals
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import ScriptedStream, came, lose_acknowledgements, make_stream, stored
+from tests.support.untyped import untyped
 from tests.support.watch import Watch
 
 
@@ -61,7 +62,9 @@ async def test_the_acknowledgement_names_the_stream_and_the_sequence(js: JetStre
 
 async def test_data_and_headers_are_stored_as_given(js: JetStream) -> None:
     stream = await make_stream(js)
-    await js.publish("orders.new", bytearray(b"one"), headers={"k": ["v", "w"], "n": "1"}, msg_id="a1")  # type: ignore[arg-type]
+    await js.publish(
+        "orders.new", untyped(bytearray(b"one")), headers={"k": ["v", "w"], "n": "1"}, msg_id="a1"
+    )
     await js.publish("orders.empty")
     message = await stream.get_message(1)
     assert (message.subject, message.data) == ("orders.new", b"one")
@@ -207,7 +210,7 @@ async def test_a_bad_argument_is_named_and_nothing_is_sent(js: JetStream, golden
 
 def test_an_option_that_does_not_exist_is_named() -> None:
     with pytest.raises(UsageError, match="expected_seq"):
-        compose_headers(None, None, {"expected_seq": 1})  # type: ignore[typeddict-unknown-key]
+        compose_headers(None, None, untyped({"expected_seq": 1}))
 
 
 @for_each("subject", ["orders.*", "orders.>", "", "orders new", "orders..new"])

@@ -151,7 +151,7 @@ async def test_a_handler_that_fails_is_reported_and_the_message_comes_again(js: 
         handler(message)
 
     handlers = {"plain": fail_once, "coroutine": fail_once_later, "cancelled": be_cancelled_once}
-    async with await consumer.consume(handlers[kind], on_error=failures.append):  # type: ignore[arg-type]
+    async with await consumer.consume(handlers[kind], on_error=failures.append):
         assert sorted(await handler.until(5)) == [1, 2, 3, 4, 5]
         await all_acknowledged(consumer, 5)
     (failure,) = failures
@@ -468,7 +468,7 @@ async def test_it_stalls_at_max_ack_pending_and_goes_on_when_something_is_acknow
     consumer = await stream.create_consumer(ConsumerConfig(name="worker", max_ack_pending=5, ack_wait=60))
     seen: list[JetStreamMsg] = []
     failures: list[Exception] = []
-    async with await consumer.consume(seen.append, expires=10, on_error=failures.append):  # type: ignore[arg-type]
+    async with await consumer.consume(seen.append, expires=10, on_error=failures.append):
         while len(seen) < 20:
             expected = min(len(seen) + 5, 20)
             await eventually(lambda: len(seen) == expected, f"{expected} messages")  # noqa: B023

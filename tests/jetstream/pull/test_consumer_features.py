@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ async def mixed_stream(js: JetStream) -> Stream:
     return stream
 
 
-async def read(stream: Stream, **config: object) -> list[int]:
-    consumer = await stream.create_consumer(ConsumerConfig(name="worker", **config))  # type: ignore[arg-type]
+async def read(stream: Stream, **config: Any) -> list[int]:
+    consumer = await stream.create_consumer(ConsumerConfig(name="worker", **config))
     return sequences(await consumer.fetch_no_wait(100))
 
 

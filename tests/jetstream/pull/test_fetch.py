@@ -25,7 +25,7 @@ from tests.support.consuming import (
     PULL,
     Lossy,
     fill,
-    listeners,
+    gathered,
     make_consumer,
     make_stream,
     pull_requests,
@@ -243,7 +243,7 @@ async def test_what_a_cancelled_fetch_had_received_comes_with_the_next(
     stream = await make_stream(js, 4)
     consumer = await stream.create_consumer(ConsumerConfig(name="worker", ack_policy=ack_policy))
     fetching = asyncio.create_task(consumer.fetch(10))
-    await eventually(lambda: any(len(fetch.frames) == 4 for fetch in listeners(nc)), "four messages")  # type: ignore[attr-defined]
+    await eventually(lambda: 4 in gathered(nc), "four messages")
     fetching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetching
@@ -295,7 +295,7 @@ async def test_what_a_cancelled_fetch_left_counts_against_the_bytes_of_the_next(
         await js.publish("orders.new", b"x" * 200)
     consumer = await stream.create_consumer(ConsumerConfig(name="worker"))
     fetching = asyncio.create_task(consumer.fetch(10))
-    await eventually(lambda: any(len(fetch.frames) == 6 for fetch in listeners(nc)), "six messages")  # type: ignore[attr-defined]
+    await eventually(lambda: 6 in gathered(nc), "six messages")
     fetching.cancel()
     await asyncio.gather(fetching, return_exceptions=True)
     seen: list[int] = []
@@ -333,7 +333,7 @@ async def test_a_consumer_that_is_deleted_meanwhile_is_an_error(js: JetStream) -
 async def test_an_error_after_messages_came_is_on_the_batch(js: JetStream, nc: Connection) -> None:
     consumer = await make_consumer(js, 2)
     fetching = asyncio.create_task(consumer.fetch(5, expires=LONG))
-    await eventually(lambda: any(len(fetch.frames) == 2 for fetch in listeners(nc)), "two messages")  # type: ignore[attr-defined]
+    await eventually(lambda: 2 in gathered(nc), "two messages")
     await consumer.delete()
     batch = await fetching
     assert sequences(batch) == [1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -184,10 +185,8 @@ def test_half_a_nanosecond_is_rounded_down() -> None:
     ),
     st.floats(0, 1),
 )
-def test_no_request_exceeds_the_limits(
-    limits: dict[str, float], options: dict[str, int], part: float
-) -> None:
-    bounded = PullOptions(**options, bounds=Bounds(ConsumerConfig(**limits)))  # type: ignore[arg-type]
+def test_no_request_exceeds_the_limits(limits: dict[str, Any], options: dict[str, Any], part: float) -> None:
+    bounded = PullOptions(**options, bounds=Bounds(ConsumerConfig(**limits)))
     assert 0 <= bounded.threshold <= bounded.limit
     wire = bounded.request(max(int(part * bounded.limit), 1), None).to_wire()
     for field, limit, unit in (

@@ -61,7 +61,7 @@ async def test_overflow_serves_when_so_many_are_not_acknowledged(js: JetStream) 
 async def test_the_other_ways_to_fetch_can_be_the_overflow_too(js: JetStream, how: str) -> None:
     consumer = await overflow(js, 5)
 
-    async def get(**conditions: int) -> object:
+    async def get(**conditions: Any) -> object:
         if how == "next":
             return await consumer.next(0.2, **conditions)
         return await consumer.fetch_no_wait(1, **conditions)
@@ -81,7 +81,7 @@ async def test_a_consume_can_be_the_overflow(js: JetStream) -> None:
         min_pending=10,
         max_messages=3,
         expires=10,
-        on_error=failures.append,  # type: ignore[arg-type]
+        on_error=failures.append,
     ):
         await waiting(consumer, 1)
         assert not seen
@@ -196,7 +196,7 @@ async def test_a_consume_that_is_unpinned_gets_in_line_without_an_error(js: JetS
     stream = await js.get_stream("ORDERS")
     seen: list[JetStreamMsg] = []
     failures: list[Exception] = []
-    async with await consumer.consume(seen.append, expires=4, on_error=failures.append):  # type: ignore[arg-type]
+    async with await consumer.consume(seen.append, expires=4, on_error=failures.append):
         await eventually(lambda: len(seen) == 5, "five messages")
         await consumer.unpin("jobs")
         await fill(js, stream, 5)

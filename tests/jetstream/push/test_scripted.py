@@ -510,7 +510,11 @@ async def test_a_drain_deletes_when_the_last_callback_has_returned(
     server: ScriptedPush, js: JetStream
 ) -> None:
     let_go = asyncio.Event()
-    subscription = await js.subscribe("s.>", callback=lambda message: let_go.wait())  # type: ignore[arg-type,return-value]
+
+    async def hold(message: JetStreamMsg) -> None:
+        await let_go.wait()
+
+    subscription = await js.subscribe("s.>", callback=hold)
     server.send(server.message(b"one"), server.message(b"two"))
     await eventually(lambda: subscription.received == 2, "both messages")
     draining = asyncio.create_task(subscription.drain())

@@ -6,6 +6,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -158,7 +160,7 @@ async def test_the_first_error_ends_all_calls() -> None:
 @pytest.fixture
 async def liar() -> AsyncIterator[JetStream]:
     """A server that answers every request for a page with the same page of very many."""
-    pages = {
+    pages: dict[str, dict[str, Any]] = {
         "STREAM.NAMES": {"streams": ["A"]},
         "STREAM.LIST": {"streams": [STREAM]},
         "CONSUMER.NAMES.A": {"consumers": ["C"]},
@@ -168,7 +170,9 @@ async def liar() -> AsyncIterator[JetStream]:
     async with ScriptedServer(info={"jetstream": True}) as server:
         for subject, page in pages.items():
             answer = json.dumps({"total": 10**18, "offset": 0, "limit": 1, **page}).encode()
-            server.on(f"$JS.API.{subject}", lambda peer, request, answer=answer: peer.answer(request, answer))
+            server.on(
+                f"$JS.API.{subject}", partial(lambda data, peer, request: peer.answer(request, data), answer)
+            )
         async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
             yield JetStream(nc)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import pytest
@@ -53,7 +54,7 @@ async def filled(nc: Connection, js: JetStream, request: pytest.FixtureRequest) 
     return js
 
 
-def assert_read(messages: list[StoredMessage] | list[JetStreamMsg], *, cut: bool) -> None:
+def assert_read(messages: Sequence[StoredMessage | JetStreamMsg], *, cut: bool) -> None:
     """All messages, with what can be read of their headers; `cut`: the server writes over a missing end."""
     assert [message.data for message in messages] == [b""] * len(CASES) + [b"data"] * len(CASES)
     for message, (block, expected) in zip(messages, CASES * 2, strict=True):
@@ -82,7 +83,7 @@ async def test_consumers_read_malformed_headers(filled: JetStream) -> None:
     assert_read(batch, cut=False)
     await batch.ack()
     ordered = await filled.ordered_consumer("A")
-    read = []
+    read: list[JetStreamMsg] = []
     async with ordered.messages() as messages:
         while len(read) < count:
             message = await messages.next(10)

@@ -60,7 +60,7 @@ SIZES = [0, 1, 3, FEW, FEW + 1, 200, 2, 1500, 5, 900, 1]
 async def test_ranges_of_any_size_come_whole_and_in_order(
     js: JetStream, nc: Connection, retention: str
 ) -> None:
-    config = {"retention": retention, "allow_direct": retention != "limits"}
+    config: dict[str, Any] = {"retention": retention, "allow_direct": retention != "limits"}
     for number, size in enumerate(SIZES):
         await make(js, f"S{number}", size, **config)
     ranges = [await range_of(js, f"S{number}") for number in range(len(SIZES))]

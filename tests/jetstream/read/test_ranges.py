@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -244,7 +245,7 @@ async def test_a_reader_that_stops_asking_is_not_flooded(js: JetStream) -> None:
     stream = await make(js, MANY, size=LARGE)
     wanted = await range_of(stream)
     before = js.connection.statistics.in_bytes
-    async with aclosing(read_range(js.api, wanted)) as chunks:  # type: ignore[type-var]
+    async with aclosing(read_range(js.api, wanted)) as chunks:
         first = await anext(chunks)
         await asyncio.sleep(0.3)  # Nothing to wait for: it is what must not come.
         received = js.connection.statistics.in_bytes - before
@@ -299,8 +300,8 @@ async def read_and_disturb(
 ) -> list[int]:
     """Read a range; after its first chunk do something to the stream. Without `losses`, they are raised."""
     found: list[int] = []
-    options = {} if losses is None else {"on_loss": losses.append}
-    async with aclosing(read_range(js.api, wanted, **options)) as chunks:  # type: ignore[arg-type,type-var]
+    options: dict[str, Any] = {} if losses is None else {"on_loss": losses.append}
+    async with aclosing(read_range(js.api, wanted, **options)) as chunks:
         async for chunk in chunks:
             if not found:
                 await disturb()
@@ -377,7 +378,7 @@ async def test_a_work_queue_that_is_worked_off_meanwhile_loses_nothing(js: JetSt
 @pytest.mark.parametrize("retention", ["limits", "workqueue"])
 async def test_of_a_stream_that_was_created_again_nothing_is_read(js: JetStream, retention: str) -> None:
     """Its messages have the same sequences, and come from another life."""
-    config = {"retention": retention, "allow_direct": True}
+    config: dict[str, Any] = {"retention": retention, "allow_direct": True}
     stream = await make(js, MANY, size=LARGE, **config)
     wanted = await range_of(stream)
 
@@ -488,7 +489,7 @@ async def test_a_leader_that_is_killed_costs_nothing(
     clustered: JetStream, cluster: Cluster, kind: str
 ) -> None:
     """Both leaders: the stream's, and that of the consumer that reads."""
-    config = {"num_replicas": 3, "retention": kind, "allow_direct": True}
+    config: dict[str, Any] = {"num_replicas": 3, "retention": kind, "allow_direct": True}
     streams: list[Stream] = []
 
     async def made() -> bool:
@@ -527,7 +528,7 @@ async def test_a_leader_that_is_killed_costs_nothing(
 async def test_leaving_early_leaves_nothing_behind(js: JetStream, kind: str) -> None:
     stream = await make(js, MANY, size=LARGE, retention=kind, allow_direct=True)
     before = len(js.connection.session.receivers)
-    async with aclosing(read_range(js.api, await range_of(stream))) as chunks:  # type: ignore[type-var]
+    async with aclosing(read_range(js.api, await range_of(stream))) as chunks:
         await anext(chunks)
     await no_consumers(stream)
     assert len(js.connection.session.receivers) == before
@@ -576,7 +577,9 @@ async def test_a_range_whose_messages_never_come_is_given_up() -> None:
         server.on("$JS.API.DIRECT.GET.A", nothing)
         for endpoint, answer in (("STREAM.INFO.A", info), ("STREAM.MSG.GET.A", message)):
             data = json.dumps(answer).encode()
-            server.on(f"$JS.API.{endpoint}", lambda peer, request, data=data: peer.answer(request, data))
+            server.on(
+                f"$JS.API.{endpoint}", partial(lambda data, peer, request: peer.answer(request, data), data)
+            )
         async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
             created = StreamInfo.from_wire(info).created
             wanted = StreamRange(stream="A", created=created, first_seq=1, next_seq=101)
@@ -595,7 +598,9 @@ async def test_a_leader_that_stays_away_is_given_up_after_the_outage() -> None:
         server.on("$JS.API.DIRECT.GET.A", lambda peer, request: peer.answer(request, status="404 None"))
         for endpoint, answer in (("STREAM.INFO.A", info), ("STREAM.MSG.GET.A", away)):
             data = json.dumps(answer).encode()
-            server.on(f"$JS.API.{endpoint}", lambda peer, request, data=data: peer.answer(request, data))
+            server.on(
+                f"$JS.API.{endpoint}", partial(lambda data, peer, request: peer.answer(request, data), data)
+            )
         async with asyncio.timeout(60), await jetspark.connect(server.url) as nc:
             created = StreamInfo.from_wire(info).created
             wanted = StreamRange(stream="A", created=created, first_seq=1, next_seq=101)

@@ -22,6 +22,7 @@ from jetspark.core.subscription import Subscription
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from tests.support.consuming import LONG, fill, make_stream, sequences, until
+from tests.support.untyped import untyped
 from tests.support.watch import Watch, eventually
 
 
@@ -66,7 +67,7 @@ async def test_a_consumer_that_the_subscription_created_is_deleted_with_it(
 async def test_a_consumer_that_was_there_stays(js: JetStream, how: str, named: str) -> None:
     await make_stream(js)
     await js.create_consumer("ORDERS", ConsumerConfig(durable_name="D", deliver_subject="to.here"))
-    subscription = await js.subscribe("orders.>", **{named: "D"})  # type: ignore[arg-type]
+    subscription = await js.subscribe("orders.>", **untyped({named: "D"}))
     await getattr(subscription, how)()
     assert await names(js) == ["D"]
 
@@ -307,8 +308,8 @@ async def test_nothing_is_left_behind(server: Server, js: JetStream) -> None:
     before = asyncio.all_tasks()
     async with connect(server.url) as nc:
         theirs = nc.jetstream()
-        for options in ({}, {"idle_heartbeat": 0.2}, {"queue": "q"}, {"ordered": True}):
-            subscription = await theirs.subscribe("orders.>", **options)  # type: ignore[arg-type]
+        for options in untyped(({}, {"idle_heartbeat": 0.2}, {"queue": "q"}, {"ordered": True})):
+            subscription = await theirs.subscribe("orders.>", **options)
             await subscription.next(LONG)
             await subscription.unsubscribe()
         pull = await theirs.pull_subscribe("orders.>")

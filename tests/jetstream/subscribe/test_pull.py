@@ -218,7 +218,7 @@ async def test_a_batch_that_cannot_be_is_refused(js: JetStream, batch: object) -
     await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")
     with pytest.raises(UsageError, match="batch"):
-        await subscription.fetch(batch)  # type: ignore[arg-type]
+        await subscription.fetch(batch)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("inf"), None])

@@ -82,7 +82,7 @@ def test_pull_with_ack_none_or_all_is_refused(policy: str) -> None:
 
 
 @pytest.mark.parametrize("config", [{"deliver_subject": "d"}, {"deliver_group": "q"}])
-def test_pull_with_settings_of_push_is_refused(config: dict[str, str]) -> None:
+def test_pull_with_settings_of_push_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="not for pull"):
         ask(pull=True, subject="s", config=ConsumerConfig(**config))
 

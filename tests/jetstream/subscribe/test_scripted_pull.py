@@ -25,6 +25,7 @@ from jetspark import (
 from jetspark.wire import MsgFrame, SubFrame, UnsubFrame
 from tests.support.consuming import sequences
 from tests.support.scripted_jetstream import ScriptedJetStream
+from tests.support.untyped import untyped
 from tests.support.watch import Watch, eventually
 
 LONG = 30.0
@@ -302,7 +303,7 @@ async def test_a_message_that_arrived_before_the_end_is_returned(
         delivered(frames)
         one.end(SubscriptionClosed("ended before the fetch continues"))
 
-    one.deliver = deliver_and_end  # type: ignore[method-assign]
+    untyped(one).deliver = deliver_and_end
     pull.send(pull.message())
     assert await fetching == [1]
 

@@ -28,6 +28,7 @@ from jetspark.server import Server
 from tests.jetstream.support import cut_at_answer, memory
 from tests.support.consuming import LONG, fill, make_stream, sequences
 from tests.support.proxy import TCPProxy
+from tests.support.untyped import untyped
 from tests.support.watch import eventually
 
 
@@ -180,7 +181,7 @@ async def test_a_consumer_that_exists_is_used_as_it_is(js: JetStream) -> None:
         durable_name="C",
         deliver_subject="to.here",
         opt_start_seq=2,
-        **{"deliver_policy": "by_start_sequence"},
+        deliver_policy="by_start_sequence",
     )
     await js.create_consumer("ORDERS", config)
     subscription = await js.subscribe(stream="ORDERS", consumer="C")
@@ -409,10 +410,10 @@ async def test_a_subscribe_that_is_cancelled_leaves_nothing(js: JetStream, nc: C
 async def test_options_that_cannot_be_are_refused(js: JetStream) -> None:
     await make_stream(js)
     with pytest.raises(UsageError, match="callback"):
-        await js.subscribe("orders.>", callback="f")  # type: ignore[arg-type]
+        await js.subscribe("orders.>", callback=untyped("f"))
     with pytest.raises(UsageError, match="on_error"):
-        await js.subscribe("orders.>", on_error="f")  # type: ignore[typeddict-item]
-    for limit in ({"pending_msgs_limit": 0}, {"pending_bytes_limit": -1}, {"alarm_after": 0.0}):
+        await js.subscribe("orders.>", on_error=untyped("f"))
+    for limit in untyped(({"pending_msgs_limit": 0}, {"pending_bytes_limit": -1}, {"alarm_after": 0.0})):
         with pytest.raises(UsageError, match=next(iter(limit))):
-            await js.subscribe("orders.>", **limit)  # type: ignore[arg-type]
+            await js.subscribe("orders.>", **limit)
     assert await names(js) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,6 +218,6 @@ async def test_an_agent_with_nothing_under_way_ends_though_the_server_is_away(
         {"prefix": "a b"},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        ShipOptions(**options)  # type: ignore[arg-type]
+        ShipOptions(**options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -310,6 +311,6 @@ def test_a_part_without_its_end_does_not_hold_the_other_output_for_ever() -> Non
         {"start": "x", "max_lines": 0},
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(options: dict[str, object]) -> None:
+def test_a_rule_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        Multiline(**options)  # type: ignore[arg-type]
+        Multiline(**options)

@@ -12,6 +12,7 @@ import pytest
 
 import jetspark
 from jetspark import JetStream, Stream, StreamConfig
+from jetspark.logs.agent.agent import Agent
 from jetspark.logs.agent.multiline import Multiline
 from jetspark.server import Server
 from tests.cli.support import Cli, Process
@@ -154,11 +155,11 @@ async def test_an_event_outlives_the_truncation_of_its_file(
     assert len({message.headers["Nats-Msg-Id"].rpartition("-")[0] for message in messages}) == 3
 
 
-async def _holds(agent: object, data: bytes) -> None:
+async def _holds(agent: Agent, data: bytes) -> None:
     """Wait until the agent has read an event that may continue."""
 
     async def does() -> bool:
-        files = agent._watched.files.values()  # type: ignore[attr-defined]
+        files = agent._watched.files.values()
         return [file.held for file in files] == [data]
 
     await until(does, f"{data!r} is held")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from jetspark.logs.agent.positions import FilePosition, Positions
 
 WEEK = 7 * 86400.0
 
 
-def position(inode: int, **fields: object) -> FilePosition:
-    return FilePosition(path=f"/log/{inode}", device=1, inode=inode, **fields)  # type: ignore[arg-type]
+def position(inode: int, **fields: Any) -> FilePosition:
+    return FilePosition(path=f"/log/{inode}", device=1, inode=inode, **fields)
 
 
 def test_what_is_followed_is_kept_though_the_clock_has_jumped(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,9 @@ def lines(path: Path) -> list[str]:
 class Running:
     """A log consumer that runs, and what it has said."""
 
-    def __init__(self, js: JetStream, consumer: Consumer, files: LogFiles, **options: object) -> None:
+    def __init__(self, js: JetStream, consumer: Consumer, files: LogFiles, **options: Any) -> None:
         self.notes: list[str] = []
-        settings = ConsumeOptions(**options)  # type: ignore[arg-type]
+        settings = ConsumeOptions(**options)
         self.writer = LogConsumer(js, consumer, files, settings, self.notes.append)
         self.task = asyncio.create_task(self.writer.run())
 

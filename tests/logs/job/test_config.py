@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from jetspark.errors import UsageError
+from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import read_config
 from jetspark.logs.job.patterns import far_year, read_pattern
+from jetspark.logs.job.sinks.files import FileSink
+from jetspark.logs.job.sources.jetstream import JetStreamSource
 from jetspark.logs.toml_lines import line_of
 from tests.support.cases import for_each
 from tests.support.golden import Golden, Refusals
@@ -87,22 +90,25 @@ def test_a_file_is_read_with_types_and_defaults(tmp_path: Path) -> None:
 def test_paths_are_relative_to_the_file_and_urls_stay(tmp_path: Path) -> None:
     config, _ = read_config(written(tmp_path, WHOLE.replace('"table"', '"s3a://bucket/table"')))
     assert config.checkpoint == str(tmp_path / "state/checkpoint")
+    assert isinstance(config.sink, FileSink)
     assert config.sink.path == "s3a://bucket/table"
+
+
+def servers_of(config: Config) -> str | list[str] | None:
+    assert isinstance(config.source, JetStreamSource)
+    return config.source.servers
 
 
 def test_servers_of_the_command_line_win_and_those_of_the_environment_stand_in(tmp_path: Path) -> None:
     file = written(tmp_path, WHOLE)
     config, _ = read_config(file, servers="nats://other:1", default_servers="nats://environment:1")
-    assert config.source.servers == "nats://other:1"
-    assert (
-        read_config(file, default_servers="nats://environment:1")[0].source.servers != "nats://environment:1"
-    )
+    assert servers_of(config) == "nats://other:1"
+    assert servers_of(read_config(file, default_servers="nats://environment:1")[0]) != "nats://environment:1"
     without = written(
         tmp_path, "\n".join(line for line in WHOLE.splitlines() if not line.startswith("servers"))
     )
     assert (
-        read_config(without, default_servers="nats://environment:1")[0].source.servers
-        == "nats://environment:1"
+        servers_of(read_config(without, default_servers="nats://environment:1")[0]) == "nats://environment:1"
     )
 
 

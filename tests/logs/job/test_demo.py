@@ -10,7 +10,9 @@ import signal
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -55,7 +57,7 @@ def test_lines_are_the_same_with_the_same_seed() -> None:
 
 def test_counts_say_whether_they_match() -> None:
     def counts(**changed: int) -> LineCounts:
-        numbers = {"written": 10, "rows": 9, "dead_letters": 1, "duplicates": 0} | changed
+        numbers: dict[str, Any] = {"written": 10, "rows": 9, "dead_letters": 1, "duplicates": 0} | changed
         return LineCounts(**numbers)
 
     assert counts().match
@@ -86,7 +88,7 @@ def test_agents_server_and_spark_are_killed_again_and_again_and_the_counts_match
         for victim in victims:
             if victim == "job":  # One that starts has nothing to lose.
                 done = pipeline.last.processed
-                wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
+                wait_until(partial(lambda done: pipeline.sample().processed > done, done), "rows", SLOW)
             time.sleep(chance.random() * 1.5)
             if victim == "agent":
                 pipeline.kill_agent(chance.randrange(len(hosts)))

@@ -21,7 +21,7 @@ LONG = 60.0
 async def make(js: JetStream, count: int = 0, **config: Any) -> str:
     """A work queue with so many messages."""
     name = f"Q{secrets.token_hex(4)}"
-    settings = {"retention": "workqueue", "allow_direct": True, "storage": "memory"} | config
+    settings: dict[str, Any] = {"retention": "workqueue", "allow_direct": True, "storage": "memory"} | config
     await js.create_stream(StreamConfig(name=name, subjects=[f"{name}.>"], **settings))
     await publish(js, name, count)
     return name

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jetspark import ConsumerConfig, UsageError
+from jetspark.jetstream.model.advisories import MessageTerminated
 from jetspark.spark import nak_rows, split_poison, term_rows
 from tests.spark.running import ADMISSION_CONTROL
 from tests.spark.support import LONG, Bench, texts
@@ -82,7 +83,8 @@ def test_rows_are_returned_and_terminated_from_foreach_batch(
         finally:
             query.stop()
         event = events.next(timeout=LONG)
-    assert (event.stream_seq, event.reason) == (8, "never seven")  # type: ignore[union-attr]
+    assert isinstance(event, MessageTerminated)
+    assert (event.stream_seq, event.reason) == (8, "never seven")
     assert seen == {**{(str(number), 1): 1 for number in range(10)}, ("3", 2): 1}
 
 

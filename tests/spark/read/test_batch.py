@@ -126,7 +126,7 @@ def test_a_few_rows_of_a_large_stream_leave_nothing_behind(spark: SparkSession, 
     bench.publish(stream, 30_000)
     frame = bench.read(spark, stream, minPartitions=2)
     assert len(frame.limit(5).collect()) == 5
-    assert frame.agg(F.sum("sequence")).first()[0] == 30_000 * 30_001 // 2
+    assert frame.agg(F.sum("sequence")).head(1)[0][0] == 30_000 * 30_001 // 2
     no_consumers(bench, stream)
 
 

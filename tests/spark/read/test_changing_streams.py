@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from jetspark import StreamConfig
 from tests.spark.support import Bench, texts, to_parquet
@@ -137,8 +137,10 @@ def test_no_row_comes_twice_and_none_that_is_there_is_lost_whatever_happens_to_t
         story.settle()
         for event in events:
             story.publish()
-            before = ledger.random.choice([story.settle, story.restart, story.stop, lambda: None])
-            after = ledger.random.choice([story.settle, story.restart, lambda: None])
+            before: Callable[[], None] = ledger.random.choice(
+                [story.settle, story.restart, story.stop, lambda: None]
+            )
+            after: Callable[[], None] = ledger.random.choice([story.settle, story.restart, lambda: None])
             print(before.__name__, event.__name__, after.__name__)
             before()
             event()

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ def test_no_row_is_lost_or_doubled_when_the_server_is_killed_four_times(
         traffic = stack.enter_context(Traffic(bench.js, stream, ledger))
         for _ in range(4):
             done = Progress.of(tmp_path).committed
-            wait_until(lambda done=done: Progress.of(tmp_path).committed > done, "a batch", LONG)
+            wait_until(partial(lambda done: Progress.of(tmp_path).committed > done, done), "a batch", LONG)
             time.sleep(ledger.random.uniform(0, 1))
             server.kill()
             time.sleep(ledger.random.uniform(0, 1))

@@ -104,7 +104,7 @@ def test_whatever_is_written_is_read_again(offset: Offset) -> None:
 
 @given(offsets)
 def test_equal_offsets_are_equal_texts_whatever_order_they_were_made_in(offset: Offset) -> None:
-    turned = Offset(dict(reversed(offset.streams.items())), offset.initial)
+    turned = Offset(dict(reversed([*offset.streams.items()])), offset.initial)
     assert text(turned) == text(offset)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,29 @@ from typing import Any
 import pytest
 
 from jetspark import StreamConfig, blocking
+from jetspark.jetstream.read.ranges import StreamRange
 from jetspark.server import Server, User, run
 from jetspark.spark.connections import process_connection
 from jetspark.spark.options import parse_options
 from jetspark.spark.read.batch import JetStreamReader
+from jetspark.spark.read.partition import RangePartition
 from jetspark.spark.read.stream import JetStreamStreamReader
 from tests.spark.running import ADMISSION_CONTROL
 
 
 @pytest.fixture
-def streams(server: Server) -> blocking.JetStream:
+def streams(server: Server) -> Iterator[blocking.JetStream]:
     with blocking.connect(server.url) as nc:
         js = nc.jetstream()
         for name in ("A", "B"):
             js.create_stream(StreamConfig(name=name, subjects=[f"{name}.>"], storage="memory"))
         yield js
+
+
+def ranges_of(reader: JetStreamReader) -> Iterator[StreamRange]:
+    for part in reader.partitions():
+        assert isinstance(part, RangePartition)
+        yield from part.ranges
 
 
 def sequences(offset: dict[str, Any]) -> dict[str, int]:
@@ -70,11 +79,11 @@ def test_each_stream_may_begin_at_its_own_time(server: Server, streams: blocking
     texts = {"servers": server.url, "stream": "A,B"}
     times = json.dumps({"A": middle.isoformat()})
     reader = JetStreamReader(parse_options({**texts, "startingTimestamp": times}))
-    found = {each.stream: each.first_seq for part in reader.partitions() for each in part.ranges}
+    found = {each.stream: each.first_seq for each in ranges_of(reader)}
     assert found == {"A": 2, "B": 1}
     past = json.dumps({"B": datetime(2000, 1, 1, tzinfo=UTC).isoformat()})
     ended = JetStreamReader(parse_options({**texts, "endingTimestamp": past}))
-    found = {each.stream: each.next_seq for part in ended.partitions() for each in part.ranges}
+    found = {each.stream: each.next_seq for each in ranges_of(ended)}
     assert found == {"A": 3}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pytest
@@ -77,7 +77,7 @@ def test_bounds_that_cannot_be_are_named(spark: SparkSession, bench: Bench) -> N
         ({"startingPosition": future}, f"startingPosition 12 of stream {stream} is in the future"),
         ({"endingPosition": future}, f"endingPosition 12 of stream {stream} is in the future"),
     ):
-        assert said in error_of(lambda o=options: bench.read(spark, stream, **o).collect())
+        assert said in error_of(partial(lambda given: bench.read(spark, stream, **given).collect(), options))
 
 
 def test_streams_that_a_position_does_not_name_are_read_from_the_default(

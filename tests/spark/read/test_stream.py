@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -18,9 +19,9 @@ from tests.support.waiting import wait_until
 AT_ONCE = {"processingTime": "0 seconds"}
 
 
-def offset_of(checkpoint: Path, batch: int) -> dict[str, object]:
+def offset_of(checkpoint: Path, batch: int) -> dict[str, Any]:
     """The offset of the only source, as the checkpoint has it."""
-    offset: dict[str, object] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
+    offset: dict[str, Any] = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
     return offset
 
 
@@ -251,7 +252,7 @@ def test_the_first_batch_tried_again_has_the_same_rows_though_latest_has_moved(
     bench.publish(stream, 20, first=11)
     log = tmp_path / "offsets" / "0"
     offset = offset_of(tmp_path, 0)
-    offset["streams"][stream]["next_seq"] = 16  # type: ignore[index]
+    offset["streams"][stream]["next_seq"] = 16
     offset.pop("initial")
     log.write_text("\n".join([*log.read_text().splitlines()[:-1], json.dumps(offset)]))
     (tmp_path / "offsets" / ".0.crc").unlink()
@@ -370,12 +371,12 @@ def test_a_watermark_on_the_timestamp_closes_windows(
 
     def later() -> bool:
         bench.publish(stream, 1, writer="later")
-        newest = bench.read(spark, stream).agg(F.max("timestamp")).first()[0]
+        newest = bench.read(spark, stream).agg(F.max("timestamp")).head(1)[0][0]
         return bool((newest - last).total_seconds() > 0.5)
 
     wait_until(later, "messages half a second later", LONG)
     table = bench.read(spark, stream)
-    newest = table.agg(F.max("timestamp")).first()[0]
+    newest = table.agg(F.max("timestamp")).head(1)[0][0]
     closed = [
         (row.first, row.messages) for row in counted(table).filter(F.col("window.end") <= newest).collect()
     ]

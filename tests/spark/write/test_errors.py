@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from jetspark.server import Server
 from jetspark.spark.connections import process_connection
@@ -148,7 +149,7 @@ def test_a_stream_cannot_be_overwritten(spark: SparkSession, bench: Bench, tmp_p
     writer = counted(spark, 5).write.format("jetstream").options(servers=bench.url, subject=f"{stream}.a")
     assert 'Use mode("append")' in error_of(lambda: writer.mode("overwrite").save())
     for mode in ("error", "ignore"):
-        assert "append" in error_of(lambda mode=mode: writer.mode(mode).save()).lower()
+        assert "append" in error_of(partial(lambda mode: writer.mode(mode).save(), mode)).lower()
     _, frame = streaming(spark, bench)
     counts = frame.groupBy("subject").count().selectExpr("cast(count as string) as data")
     options = {"servers": bench.url, "subject": f"{stream}.a", "checkpointLocation": str(tmp_path)}

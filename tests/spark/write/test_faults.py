@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql.connect.session import SparkSession
 
 from jetspark import MessageNotFound, StreamConfig, blocking
-from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.blocking import JetStreamMsg
 from jetspark.server import Cluster, Server
 from tests.spark.support import LONG, Bench, assert_exactly, expected, finish
 from tests.spark.taps import hold_first, wait_for
@@ -152,7 +153,7 @@ def test_each_row_is_written_once_though_the_server_is_killed_and_started_again(
         frame = tagged(streamed(remote, bench, partitions=1), in_the_middle(gate, after=16), size=SIZE)
         query = start_writing(frame, server.url, tmp_path / "cp", subject="S.a", publishMode=mode)
         for count in (1000, 4000):
-            wait_until(lambda count=count: stream.info().state.messages > count, "rows", LONG)
+            wait_until(partial(lambda count: stream.info().state.messages > count, count), "rows", LONG)
             server.kill()
             server.start()
         gate.touch()

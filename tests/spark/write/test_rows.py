@@ -138,7 +138,7 @@ def fields(message: Outgoing) -> dict[str, list[str]]:
 
 
 def test_a_row_of_a_table_whose_subject_is_null_has_that_of_the_option() -> None:
-    columns = {"data": [b"a", b"b"], "subject": ["orders.eu", None]}
+    columns: dict[str, list[Any]] = {"data": [b"a", b"b"], "subject": ["orders.eu", None]}
     messages = encoder(fills_subjects=True).messages(columns)
     assert [message.subject for message in messages] == ["orders.eu", "orders.new"]
 
@@ -154,7 +154,7 @@ def test_the_column_subject_wins_over_the_option() -> None:
 
 
 def test_the_column_msg_id_wins_unless_it_is_null() -> None:
-    columns = {"data": [b"x", b"y", b"z"], "msg_id": ["a", None, "b"]}
+    columns: dict[str, list[Any]] = {"data": [b"x", b"y", b"z"], "msg_id": ["a", None, "b"]}
     messages = list(encoder().messages(columns))
     assert [message.msg_id for message in messages] == ["a", "run/7/2", "b"]
     assert [fields(message)["Nats-Msg-Id"] for message in messages] == [["a"], ["run/7/2"], ["b"]]
@@ -218,7 +218,7 @@ def test_headers_that_command_the_server_are_dropped_unless_they_are_to_be_kept(
         **expected,
     }
     listed = {name: [value] for name, value in headers.items()}
-    columns = {"data": [b"x"], "headers": [listed], "msg_id": ["mine"]}
+    columns: dict[str, list[Any]] = {"data": [b"x"], "headers": [listed], "msg_id": ["mine"]}
     assert fields(one(columns, stream="S", keep_control_headers=keep)) == {
         "Nats-Msg-Id": ["mine"],
         "Nats-Expected-Stream": ["S"],
@@ -269,7 +269,7 @@ def test_a_bad_value_is_refused_with_its_column_and_row(column: str, value: Any,
 def test_a_message_that_is_too_large_with_its_headers_is_refused_with_its_row() -> None:
     room = 1000 - len(one({"data": [b""]}).block)
     encoding = encoder()
-    taken = []
+    taken: list[Outgoing] = []
     with pytest.raises(UsageError, match=r"column data, row 3 of partition 7: .* 1001 bytes .* takes 1000\."):
         taken.extend(encoding.messages({"data": [bytes(room), b"", bytes(room + 1), b""]}))
     assert len(taken) == 2
@@ -297,7 +297,7 @@ def test_a_bad_row_is_a_dead_letter_where_there_is_a_subject_for_it(
 
 
 def test_a_dead_letter_has_the_same_id_each_time() -> None:
-    columns = {"data": [b"x", b"y"], "subject": ["a b", None], "msg_id": [None, "mine"]}
+    columns: dict[str, list[Any]] = {"data": [b"x", b"y"], "subject": ["a b", None], "msg_id": [None, "mine"]}
     for _ in range(2):
         letters = encoder(dead_letters="dead").messages(columns)
         assert [letter.msg_id for letter in letters] == ["dead/run/7/1", "dead/mine"]
@@ -340,7 +340,7 @@ def test_a_row_becomes_the_same_message_however_the_rows_are_split(
 ) -> None:
     def encoded(pieces: list[list[dict[str, Any]]]) -> list[Outgoing]:
         encoding = encoder()
-        messages = []
+        messages: list[Outgoing] = []
         for piece in pieces:
             if piece:
                 columns = {name: [row[name] for row in piece] for name in piece[0]}

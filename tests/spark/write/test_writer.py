@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jetspark import StreamConfig, blocking
-from jetspark.jetstream.message.delivered import JetStreamMsg
+from jetspark.blocking import JetStreamMsg
 from jetspark.server import Server
 from jetspark.spark.options import parse_options
 from jetspark.spark.write.task import TaskResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -11,9 +11,11 @@ from jetspark import (
     BadRequest,
     ConsumerDeleted,
     ConsumerIsPush,
+    Consuming,
     Error,
     ExceededLimit,
     LeadershipChanged,
+    Messages,
     NoResponders,
     ServerShutdown,
     StatusError,
@@ -75,7 +77,7 @@ async def round_trip(consumer: Consumer) -> None:
     await consumer._api.connection.flush()
 
 
-def pending(line: str) -> dict[str, int]:
+def pending(line: str) -> dict[str, Any]:
     return {"messages": 6} if line in SILENT_WITH_NUMBERS else {}
 
 
@@ -96,18 +98,21 @@ class Reader:
         self._errors = errors
         self._stack = AsyncExitStack()
         self.got: asyncio.Queue[JetStreamMsg] = asyncio.Queue()
+        self.running: Consuming | Messages
+        self._end: Callable[[], Awaitable[None]]
 
     async def start(self, **options: Any) -> None:
-        options = {"expires": HOUR, "on_error": self._errors} | options
+        defaults: dict[str, Any] = {"expires": HOUR, "on_error": self._errors}
+        options = defaults | options
         if self._kind == "consume":
-            running = await self._consumer.consume(self.got.put_nowait, **options)
-            self._end = running.wait_closed
+            consuming = await self._consumer.consume(self.got.put_nowait, **options)
+            self._end = consuming.wait_closed
+            self.running = consuming
         else:
             messages = self._consumer.messages(**options)
-            running = await self._stack.enter_async_context(messages)
+            self.running = await self._stack.enter_async_context(messages)
             reading = asyncio.create_task(self._read(messages))
             self._end = lambda: reading
-        self.running = running
 
     async def _read(self, messages: Any) -> None:
         async for message in messages:

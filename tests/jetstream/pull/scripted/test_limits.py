@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ LIMITED = {"max_batch": 100, "max_expires": 2_000_000_000, "max_bytes": 5000}
     ],
 )
 async def test_a_consume_asks_for_no_more_than_the_consumer_allows(
-    options: dict[str, int], asked: dict[str, int]
+    options: dict[str, Any], asked: dict[str, int]
 ) -> None:
     async with scripted(**LIMITED) as (server, consumer), consumer.messages(**options):
         request = (await server.pull()).request
@@ -56,7 +57,7 @@ async def test_a_consume_within_the_limits_goes_on_when_a_request_is_complete(er
     ],
 )
 async def test_a_fetch_asks_for_no_more_than_the_consumer_allows(
-    options: dict[str, int], asked: dict[str, int]
+    options: dict[str, Any], asked: dict[str, int]
 ) -> None:
     async with scripted(**LIMITED) as (server, consumer):
         fetching = asyncio.create_task(consumer.fetch(**options))

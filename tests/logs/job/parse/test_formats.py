@@ -6,6 +6,7 @@ import gzip
 import random
 import re
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,9 +26,7 @@ COMBINED = (
     '"http://example.com/start" "Mozilla/4.08 [en]"'
 )
 
-
-def at(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type, misc]
+at = partial(datetime, tzinfo=UTC)
 
 
 def utc(time: datetime) -> datetime:
@@ -390,7 +389,14 @@ def test_csv_values_are_in_order_or_named_by_a_header(session: SparkSession, tmp
 
 def test_csv_headers_that_name_the_fields_are_skipped(session: SparkSession, tmp_path: Path) -> None:
     parse = 'format = "csv"\nheader = true\nfields = { id = "int", "User Name" = "string" }'
-    lines = ["id,User Name", '"id","User Name"\r', "1,x", "id,User", b"\xff", "User Name,id"]
+    lines: list[str | bytes] = [
+        "id,User Name",
+        '"id","User Name"\r',
+        "1,x",
+        "id,User",
+        b"\xff",
+        "User Name,id",
+    ]
     rows = parsed(session, tmp_path, parse, lines)
     assert [(row.sequence, row._reason) for row in rows] == [
         (3, None),

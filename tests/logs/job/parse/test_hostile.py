@@ -75,7 +75,7 @@ def test_a_format_goes_on_after_any_line(session: SparkSession, tmp_path: Path, 
 
 
 def test_a_job_goes_on_after_lines_that_take_long_or_are_not_text(pipes: Pipes) -> None:
-    lines = [
+    lines: list[str | bytes] = [
         "a b!",
         b"\x00\xff",
         " " * 10_000,  # Two repetitions divide it in fifty million ways.

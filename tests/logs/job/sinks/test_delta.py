@@ -229,7 +229,9 @@ def test_a_batch_is_added_once_and_compaction_changes_no_row(session: SparkSessi
     logs = table.to_pyarrow_dataset()
     assert logs.schema.field("time").type == pyarrow.timestamp("us", "UTC")
     query = "SELECT app, count(*), min(time) FROM logs WHERE date = '2026-01-30' GROUP BY app ORDER BY app"
-    (space, none, first), (web, count, _) = duckdb.sql(query).fetchall()
+    found = duckdb.sql(query)
+    assert found is not None
+    (space, none, first), (web, count, _) = found.fetchall()
     assert (space[:4], none, web, count) == ("sha-", 8, "web", 8)
     assert first == datetime(2026, 1, 30, 12, 0, 0, 250000, UTC)
     actions: Any = pyarrow.table(table.get_add_actions(flatten=True))

@@ -149,7 +149,9 @@ def test_compaction_merges_the_files_of_a_partition_and_forgets_no_batch(tmp_pat
     found = table_of(tmp_path).scan().to_arrow()
     assert found.schema.field("time").type == pyarrow.timestamp("us", "UTC")
     query = "SELECT app, count(*), min(time) FROM found WHERE date = '2026-01-31' GROUP BY app ORDER BY app"
-    assert duckdb.sql(query).fetchall() == [("web", 8, NOW), (None, 8, NOW + timedelta(seconds=1))]
+    counts = duckdb.sql(query)
+    assert counts is not None
+    assert counts.fetchall() == [("web", 8, NOW), (None, 8, NOW + timedelta(seconds=1))]
     bounds = [task.file.lower_bounds for task in table_of(tmp_path).scan("n < 1").plan_files()]
     assert len(bounds) == 1  # By statistics.
 

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +58,7 @@ class Kind:
         ).exists()
 
     def has_batch(self, owner: str, batch: int) -> bool:
+        done: int | str | None
         if self.format == "delta":
             done = DeltaTable(self._path).transaction_version(owner)
         else:
@@ -221,7 +223,8 @@ def test_each_line_is_in_the_table_once_and_readers_see_whole_batches_whatever_i
             within = 3.0
             if victim == "job":  # One that starts has nothing to lose.
                 done = pipeline.last.processed
-                wait_until(lambda done=done: pipeline.sample().processed > done, "rows", SLOW)
+                wait_until(partial(lambda done: pipeline.sample().processed > done, done), "rows", SLOW)
+                assert pipeline.job is not None
                 within = max(within, min(30.0, (pipeline.job.last or {}).get("seconds", 0.0)))
             time.sleep(chance.random() * within)
             if victim == "agent":
@@ -229,6 +232,7 @@ def test_each_line_is_in_the_table_once_and_readers_see_whole_batches_whatever_i
             elif victim == "server":
                 pipeline.kill_server()
             else:
+                assert pipeline.job is not None
                 pipeline.job.kill()
                 phases[phase(kind, pipeline)] += 1
                 pipeline.kill_job()

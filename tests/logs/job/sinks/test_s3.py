@@ -43,7 +43,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     try:
         wait_until(lambda: address() is not None, "the S3 server", 120)
-        url = str(address()[0])  # type: ignore[index]
+        found = address()
+        assert found is not None
+        url = str(found[0])
         with urllib.request.urlopen(urllib.request.Request(f"{url}/logs", method="PUT"), timeout=60):
             yield url
     finally:
