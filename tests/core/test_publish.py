@@ -204,7 +204,7 @@ async def test_headers_that_would_break_out_are_refused(nc: Connection, subject:
 
 
 @for_each("data", ["text", 5, None, ["list"], {"a": 1}])
-async def test_data_that_is_not_bytes_is_refused(nc: Connection, subject: str, data: object) -> None:
+async def test_data_that_is_not_bytes_is_refused(nc: Connection, subject: str, data: Any) -> None:
     with pytest.raises(UsageError, match="data must be bytes"):
         nc.publish(subject, data)
 

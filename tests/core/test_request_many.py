@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_leaving_early_unsubscribes(nc: Connection, other: Connection, sub
 
 
 @for_each("bad", [{"max_msgs": 0}, {"stall": 0}, {"stall": "1"}, {"sentinel": 5}])
-async def test_bad_arguments_are_named(nc: Connection, bad: dict[str, object]) -> None:
+async def test_bad_arguments_are_named(nc: Connection, bad: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(bad))):
         async for _ in nc.request_many("a", **bad):
             pass

@@ -33,7 +33,7 @@ from jetspark.errors import (
     WrongLastSequence,
 )
 from jetspark.jetstream import api as endpoints
-from jetspark.jetstream.api import API
+from jetspark.jetstream.api import API, APIAnswer
 from jetspark.jetstream.kv.entry import KeyValueOperation, operation_of
 from jetspark.jetstream.manage import consumers, streams
 from jetspark.jetstream.message.stored import from_frame
@@ -102,8 +102,9 @@ class _Answers(API):
         super().__init__(cast(Connection, None), domain=None, api_prefix=None, timeout=5.0)
         self._answers = [data] * 4
 
-    async def ask(self, *_: object, **__: object) -> bytes:
-        return self._answers.pop() if self._answers else b'{"error":{"code":500,"description":"no more"}}'
+    async def ask(self, *_: object, **__: object) -> APIAnswer:
+        data = self._answers.pop() if self._answers else b'{"error":{"code":500,"description":"no more"}}'
+        return APIAnswer(data, repeated=False)
 
 
 def _run(coroutine: Coroutine[Any, Any, object]) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from jetspark.core.connection import Connection
 from jetspark.jetstream.context import JetStream
@@ -29,7 +30,7 @@ def patient(nc: Connection) -> JetStream:
     return js
 
 
-def memory(name: str, *subjects: str, **options: object) -> StreamConfig:
+def memory(name: str, *subjects: str, **options: Any) -> StreamConfig:
     """A stream in memory."""
     return StreamConfig(name=name, subjects=list(subjects), storage="memory", **options)
 

@@ -11,7 +11,7 @@ import inspect
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -89,7 +89,7 @@ def for_each(
         # pytest passes the fixtures that are left.
         left = [each for each in signature.parameters.values() if each.name not in keys]
         test.__signature__ = signature.replace(parameters=left)
-        return test
+        return cast(_Test, test)
 
     return decorate
 

@@ -177,7 +177,7 @@ def test_a_name_that_is_not_printable_ascii_or_has_a_colon_is_refused(name: str)
 
 
 @for_each("value", [1, None, b"1", b"", 1.5, [1], ["a", b"b"], [None]])
-def test_a_value_that_is_no_text_is_refused(value: object) -> None:
+def test_a_value_that_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(UsageError, match="headers: the value of 'A' must be a str, not"):
         encode_headers({"A": value})
     with pytest.raises(UsageError, match="headers: the value of 'A' must be a str, not"):
@@ -192,7 +192,7 @@ def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
 
 
 @for_each("headers", [[("A", "1")], "A: 1", b"NATS/1.0\r\n\r\n", 1])
-def test_what_is_no_mapping_is_refused(headers: object) -> None:
+def test_what_is_no_mapping_is_refused(headers: Any) -> None:
     for take in (encode_headers, Headers):
         with pytest.raises(UsageError, match="headers must be a mapping"):
             take(headers)

@@ -33,6 +33,7 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.objects import store as store_module
+from jetspark.jetstream.publish import one
 from tests.support.cases import for_each
 from tests.support.effort import effort
 from tests.support.untyped import untyped

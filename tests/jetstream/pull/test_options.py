@@ -91,7 +91,7 @@ def test_the_default_heartbeat_is_never_more_than_half_of_expires_on_the_wire(ex
     assert 0.5 * SECOND <= wire["idle_heartbeat"] <= 30 * SECOND
 
 
-BAD_OPTIONS: list[tuple[dict[str, float], str]] = [
+BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"max_messages": 10, "max_bytes": 10}, "max_messages and max_bytes"),
     ({"max_messages": 0}, "max_messages"),
     ({"max_messages": -1}, "max_messages"),
@@ -137,7 +137,7 @@ def test_a_fetch_has_the_heartbeat_that_was_asked_for() -> None:
     assert fetch_request(1, None, expires=5.0, idle_heartbeat=0.1).idle_heartbeat == 0.1
 
 
-BAD_FETCHES: list[tuple[dict[str, float], str]] = [
+BAD_FETCHES: list[tuple[dict[str, Any], str]] = [
     ({}, "max_messages or max_bytes"),
     ({"max_messages": 0}, "max_messages"),
     ({"max_bytes": 0}, "max_bytes"),
@@ -157,12 +157,17 @@ def test_bad_options_are_refused_with_their_name(golden: Golden) -> None:
     told.section("messages and consume")
     for options, named in BAD_OPTIONS:
         with told.refusal(options, names=named):
-            PullOptions(**options)  # type: ignore[arg-type]
+            PullOptions(**options)
     told.section("fetch")
-    defaults = {"max_messages": None, "max_bytes": None, "expires": 5.0, "idle_heartbeat": None}
+    defaults: dict[str, Any] = {
+        "max_messages": None,
+        "max_bytes": None,
+        "expires": 5.0,
+        "idle_heartbeat": None,
+    }
     for options, named in BAD_FETCHES:
         with told.refusal(options, names=named):
-            fetch_request(**defaults | options)  # type: ignore[arg-type]
+            fetch_request(**defaults | options)
     golden("errors-pull", told.text())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -214,7 +215,7 @@ async def test_an_inbox_is_ended_when_the_fetch_leaves_early(
 
 
 @for_each("batch", [0, -1, 1.5, "3", True])
-async def test_a_batch_that_cannot_be_is_refused(js: JetStream, batch: object) -> None:
+async def test_a_batch_that_cannot_be_is_refused(js: JetStream, batch: Any) -> None:
     await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")
     with pytest.raises(UsageError, match="batch"):

@@ -28,7 +28,7 @@ def test_columns_that_cannot_be_written_are_named(spark: SparkSession, bench: Be
         (["'x' as data", "'a' as subject", "map('k', id) as headers"], ">>, not map<string,bigint>"),
     ):
         frame = spark.range(2).selectExpr(*columns)
-        assert message in error_of(lambda frame=frame: write(frame, bench.url))
+        assert message in error_of(partial(write, frame, bench.url))
 
 
 def streaming(spark: SparkSession, bench: Bench, count: int = 5) -> tuple[str, DataFrame]:
@@ -129,7 +129,7 @@ def test_another_stream_than_the_expected_is_named(spark: SparkSession, bench: B
 
 def test_one_stream_at_a_time_is_written_to(spark: SparkSession, bench: Bench) -> None:
     for stream in ("A,B", "A*"):
-        said = error_of(lambda s=stream: write(counted(spark, 5), bench.url, subject="a", stream=s))
+        said = error_of(partial(write, counted(spark, 5), bench.url, subject="a", stream=stream))
         assert f"option stream must be a single name for a write, not '{stream}'" in said
 
 
