@@ -21,7 +21,7 @@ __all__ = ["Filter", "TCPProxy"]
 Filter = Callable[[bytes], bytes | None]
 """Gets each received chunk and returns the bytes to forward; `None` or `b""` drops it."""
 
-logger = logging.getLogger("jetspark")
+logger = logging.getLogger("tests.proxy")
 
 _HOST = "127.0.0.1"
 _CHUNK = 256 * 1024
