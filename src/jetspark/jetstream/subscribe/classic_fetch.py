@@ -147,8 +147,8 @@ class FetchOne(Receiver):
         self._error: Error | None = None
         # Why nothing can be asked any more, if so.
         self._refusal: Error | None = None
-        # Requests that were not answered, late answers included.
-        self._unanswered = 0
+        # The reply subjects of requests that were not answered, the oldest first; answers may be late.
+        self._unanswered: dict[bytes, None] = {}
         self._foreign = Foreign(connection.report)
         self._changed = Signal()
         self._session.add(self)
@@ -182,8 +182,8 @@ class FetchOne(Receiver):
 
     def _send(self) -> None:
         self._token += 1
-        self._unanswered += 1
         self._reply = b"%b.%d" % (self._inbox, self._token)
+        self._unanswered[self._reply] = None
         self._target.send(_ONE, self._reply)
 
     def end(self, error: Error) -> None:
@@ -197,17 +197,17 @@ class FetchOne(Receiver):
     def deliver(self, frames: list[MsgFrame]) -> None:
         """Take the first message as the answer: all requests are the same, and ask for one each."""
         messages, statuses = sort_frames(frames, self._target.names, self._foreign)
-        for frame in messages[: self._unanswered]:
+        if dropped := max(len(messages) - len(self._unanswered), 0):
+            self._foreign.drop(dropped, "that were not asked for")
+        for frame in messages[: len(self._unanswered)]:
+            del self._unanswered[next(iter(self._unanswered))]
             if self._reply:
                 self._answered(frame, None)
             else:
                 self._leftover.frames.append(frame)
-        if dropped := max(len(messages) - self._unanswered, 0):
-            self._foreign.drop(dropped, "that were not asked for")
-        self._unanswered -= len(messages) - dropped
         for frame, status in statuses:
             if status.on_fetch is not OnFetch.CONTINUE:
-                self._unanswered = max(self._unanswered - 1, 0)
+                self._unanswered.pop(frame.subject, None)
                 if frame.subject == self._reply:
                     self._answered(None, status.fetch_error(0))
 
