@@ -13,7 +13,7 @@ WARM    := $(VENV)/.warmed
 DOCS    := $(VENV)-docs/.installed
 COMPILED := src/jetspark/wire/compiled.pyx
 
-PYTEST  := scripts/with-java $(PY) -m pytest --dist worksteal --durations 20
+PYTEST  := scripts/with-java $(PY) $(if $(COVERAGE),-m coverage run) -m pytest --dist worksteal --durations 20
 # The tests and measurements of the console, and so all of them, need a browser.
 BROWSER := $(if $(strip $(ARGS)),$(if $(findstring console,$(ARGS)),scripts/with-chromium),scripts/with-chromium)
 # Tests that use the CPU, in Spark. The others mostly wait, so more of them can run at a time.
@@ -36,7 +36,7 @@ export THOROUGH SCREENSHOTS
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-faults test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) golden check format demo bench chaos fuzz lock clean
+.PHONY: help install test test-faults coverage test-pure test-uvloop test-asan test-matrix docs wheel wheels $(SPARKS:%=test-spark-%) golden check format demo bench chaos fuzz lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ test-pure: $(DEV) ## run the tests of the wire layer and of JetStream without th
 
 test-uvloop: $(BENCH) ## run the tests of the connection and of JetStream on uvloop
 	UVLOOP=1 $(PYTEST) -n $$(($(WORKERS) * 4)) tests/core tests/jetstream tests/faults
+
+coverage: ## tell how much of src the runs with COVERAGE=1 ran (make test COVERAGE=1, make test-faults COVERAGE=1)
+	$(PY) -m coverage combine --quiet --keep
+	$(PY) -m coverage report --sort cover --skip-covered
 
 golden: $(SPARK) ## write the golden files anew; read the diff
 	GOLDEN=write $(PYTEST) -q -n $(WORKERS) tests

@@ -13,7 +13,7 @@ from typing import Any
 
 from chaos.faults import FAULTS, Lane
 from chaos.judge import judge
-from chaos.leaks import Surroundings, left_consumers
+from chaos.leaks import LEAVE, Surroundings, left_consumers
 from chaos.plan import Plan, Step
 from chaos.record import Record
 from chaos.site import STREAM, Site
@@ -58,8 +58,11 @@ class Outcome:
     seconds: float = 0.0
 
 
-async def run(plan: Plan, *, settle: float = SETTLE) -> Outcome:
-    """Run a cell. Raises nothing for what the workloads do: `findings` has it."""
+async def run(plan: Plan, *, settle: float = SETTLE, leave: float = LEAVE) -> Outcome:
+    """Run a cell. Raises nothing for what the workloads do: `findings` has it.
+
+    Workloads may take `settle` seconds after the last fault; what they used is gone `leave` seconds later.
+    """
     outcome = Outcome(plan)
     record = Record(plan.seed)
     start = time.monotonic()
@@ -69,8 +72,8 @@ async def run(plan: Plan, *, settle: float = SETTLE) -> Outcome:
     try:
         surroundings = Surroundings()
         async with Site(plan.place) as site:
-            await _Cell(plan, site, record, settle).run(outcome)
-        record.findings += await surroundings.left()
+            await _Cell(plan, site, record, settle, leave).run(outcome)
+        record.findings += await surroundings.left(leave)
     finally:
         loop.set_exception_handler(unhandled)
     outcome.findings = [*record.findings, *judge(record, forgetful=plan.forgetful, gentle=plan.gentle)]
@@ -83,11 +86,12 @@ async def run(plan: Plan, *, settle: float = SETTLE) -> Outcome:
 
 
 class _Cell:
-    def __init__(self, plan: Plan, site: Site, record: Record, settle: float) -> None:
+    def __init__(self, plan: Plan, site: Site, record: Record, settle: float, leave: float) -> None:
         self._plan = plan
         self._site = site
         self._record = record
         self._settle = settle
+        self._leave = leave
         self._lanes = {lane: asyncio.Lock() for lane in Lane}
         self._stages = {
             name: Stage(site, record, name, seed=plan.seed, pace=plan.pace) for name in plan.workloads
@@ -106,7 +110,7 @@ class _Cell:
             await self._finish(writers=True)
             self._record.stored = await self._read()
             await self._finish(writers=False)
-            left = await left_consumers(self._site, _DURABLE)
+            left = await left_consumers(self._site, _DURABLE, self._leave)
             if self._plan.undecided:
                 outcome.notes += left
             else:

@@ -13,10 +13,10 @@ from contextlib import suppress
 from chaos.site import STREAM, Site
 from jetspark import Error
 
-__all__ = ["Surroundings", "left_consumers"]
+__all__ = ["LEAVE", "Surroundings", "left_consumers"]
 
 #: Seconds in which everything must be gone.
-_WITHIN = 10.0
+LEAVE = 10.0
 #: An `inactive_threshold` that short, in seconds, is as good as a deletion.
 _SOON = 10.0
 #: The threads of `asyncio.to_thread`, which the cell itself uses.
@@ -31,9 +31,9 @@ class Surroundings:
         self._threads = set(threading.enumerate())
         self._sockets = _sockets()
 
-    async def left(self) -> list[str]:
+    async def left(self, within: float) -> list[str]:
         """What came since then and does not go, one sentence each."""
-        deadline = time.monotonic() + _WITHIN
+        deadline = time.monotonic() + within
         while found := self._more():
             if time.monotonic() > deadline:
                 break
@@ -65,13 +65,13 @@ def _sockets() -> list[str]:
     return found
 
 
-async def left_consumers(site: Site, expected: Set[str]) -> list[str]:
+async def left_consumers(site: Site, expected: Set[str], within: float) -> list[str]:
     """Consumers of the stream that are not `expected` and do not go.
 
     Those that the server deletes by itself after a few seconds are no leak. After an outage that takes it
     up to a minute (cnaStart in nats-server).
     """
-    deadline = time.monotonic() + _WITHIN
+    deadline = time.monotonic() + within
     left: set[str] = set()
     while True:
         with suppress(Error):

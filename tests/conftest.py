@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from jetspark.server import Cluster, Server
 from tests.support.certs import Certs, make_certs
+from tests.support.effort import THOROUGH
 from tests.support.golden import golden, writing
 from tests.support.interrupts import accept_interrupts
 from tests.support.order import shared_out
@@ -25,9 +26,12 @@ __all__ = ["golden"]  # a fixture
 
 pytest_plugins = ["jetspark.server.fixtures"]
 
-# A loaded machine is slow: no test may fail because of the time that it took.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# A loaded machine is slow: no test may fail because of the time that it took. `make test` tries the same
+# examples every time; with THOROUGH=1 they are new ones.
+settings.register_profile(
+    "jetspark", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not THOROUGH
+)
+settings.load_profile("jetspark")
 
 accept_interrupts()
 quicken()

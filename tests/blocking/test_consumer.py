@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from jetspark import ConsumerConfig, ConsumerDeleted, PinEvent, StreamNotFound, UsageError, blocking
-from jetspark.jetstream.manage import presence
 from tests.blocking.support import delete_when_pulled, fill
+from tests.support.timing import impatient
 from tests.support.waiting import wait_until
 
 
@@ -112,10 +112,9 @@ def test_fetch_raises_what_ends_it(consumer: blocking.Consumer) -> None:
 
 
 def test_what_was_deleted_while_nobody_pulled_is_a_clear_end(
-    consumer: blocking.Consumer, monkeypatch: pytest.MonkeyPatch
+    js: blocking.JetStream, consumer: blocking.Consumer
 ) -> None:
-    monkeypatch.setattr(presence, "_MISSING_FOR", 0.1)
-    monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)
+    impatient(js._inner)
     consumer.delete()
     with pytest.raises(ConsumerDeleted):
         consumer.fetch(1, expires=30)

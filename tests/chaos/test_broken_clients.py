@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chaos import leaks
 from chaos.cell import SETTLE, run
+from chaos.leaks import LEAVE
 from chaos.plan import Plan, Step
 from chaos.site import Place
 from jetspark import APIError, AtomicBatch, JetStream, JetStreamMsg, OrderedConsumer, PubAck
@@ -23,21 +23,17 @@ pytestmark = pytest.mark.faults
 WRONG = 5
 #: Seconds that are enough for those that work, where one never ends.
 BRIEF = 10.0
+#: Seconds in which what is left over may go, where something is on purpose.
+SOON = 1.0
 READERS = ("window", "messages", "ordered_messages")
 
 Next = Callable[[Messages], Awaitable[JetStreamMsg]]
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For clients that leave something behind: what does not go is not waited for as long."""
-    monkeypatch.setattr(leaks, "_WITHIN", 1.0)
-
-
-async def findings(*workloads: str, settle: float = SETTLE) -> str:
+async def findings(*workloads: str, settle: float = SETTLE, leave: float = LEAVE) -> str:
     """Half a second of these workloads, with one cut: nothing that makes a server forget."""
     plan = Plan(1, Place.SERVER, workloads, (Step(0.5, "cut", 0.1),))
-    return "\n".join((await run(plan, settle=settle)).findings)
+    return "\n".join((await run(plan, settle=settle, leave=leave)).findings)
 
 
 def reader(
@@ -58,14 +54,13 @@ async def test_a_whole_client_passes() -> None:
     assert await findings(*READERS, "publish", "atomic") == ""
 
 
-@pytest.mark.usefixtures("quick")
 async def test_one_that_loses_a_message_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     async def lose(messages: Messages, right: Next) -> JetStreamMsg:
         (await right(messages)).ack()
         return await right(messages)
 
     reader(monkeypatch, lose)
-    found = await findings(*READERS, settle=BRIEF)
+    found = await findings(*READERS, settle=BRIEF, leave=SOON)
     assert "\nmessages: 1 lost: " in found
     assert "\nordered_messages: 1 lost: " in found
 
@@ -105,19 +100,17 @@ async def test_one_that_changes_the_order_is_caught(monkeypatch: pytest.MonkeyPa
     assert "ordered_messages: 1 delivered out of order: 5" in await findings(*READERS)
 
 
-@pytest.mark.usefixtures("quick")
 async def test_one_that_stops_handing_over_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(messages: Messages, right: Next) -> JetStreamMsg:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
     reader(monkeypatch, hang)
-    found = await findings(*READERS, settle=BRIEF)
+    found = await findings(*READERS, settle=BRIEF, leave=SOON)
     assert f"hang: messages did not end within {BRIEF:g} s after the last fault; it waits at " in found
     assert "hang: ordered_messages did not end" in found
 
 
-@pytest.mark.usefixtures("quick")
 async def test_one_that_leaves_something_behind_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[Any] = []
     over = threading.Event()
@@ -129,7 +122,7 @@ async def test_one_that_leaves_something_behind_is_caught(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(OrderedConsumer, "delete", forget)
     try:
-        found = await findings("window", "ordered_fetch")
+        found = await findings("window", "ordered_fetch", leave=SOON)
     finally:
         over.set()
         task, open_socket = left

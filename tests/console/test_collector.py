@@ -18,7 +18,7 @@ import jetspark
 from jetspark import ConsumerConfig, StreamConfig
 from jetspark.console import collector as module
 from jetspark.console.app import Console
-from jetspark.console.collector import Collector
+from jetspark.console.collector import Collector, Pace
 from jetspark.console.letters import count_letters
 from jetspark.console.listing import StreamPage, list_streams
 from jetspark.console.messages import read_message, read_page, top_subjects
@@ -32,18 +32,13 @@ from jetspark.reports.jobs import JOBS, JobBatch, JobReport
 from jetspark.server import Server
 from tests.support.metrics_page import served_by
 
+QUICK = Pace(interval=0.05, rate=2000.0, account=0.1)
+
 
 @pytest_asyncio.fixture
 async def js(server: Server) -> AsyncIterator[JetStream]:
     async with jetspark.connect(server.url) as nc:
         yield nc.jetstream()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_INTERVAL", 0.05)
-    monkeypatch.setattr(module, "_PACE", 2000.0)
-    monkeypatch.setattr(module, "_ACCOUNT", 0.1)
 
 
 async def until(collector: Collector, done: Callable[[], bool]) -> None:
@@ -62,7 +57,7 @@ async def until(collector: Collector, done: Callable[[], bool]) -> None:
 async def test_streams_and_consumers_are_found_and_followed(js: JetStream) -> None:
     await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
     consumer = await js.create_consumer("ORDERS", ConsumerConfig(durable_name="billing"))
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         await until(collector, lambda: bool(list(collector.consumers())))
         for _ in range(3):
             await js.publish("orders.new", b"x")
@@ -84,7 +79,7 @@ async def test_streams_and_consumers_are_found_and_followed(js: JetStream) -> No
 async def test_a_stream_that_was_created_again_begins_again(js: JetStream) -> None:
     await js.create_stream(StreamConfig(name="ORDERS", subjects=["orders.>"]))
     await js.publish("orders.new", b"x")
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         await until(collector, lambda: "ORDERS" in collector.streams)
         before = collector.streams["ORDERS"]
         await js.delete_stream("ORDERS")
@@ -99,7 +94,7 @@ async def test_more_streams_than_a_page_holds_are_all_found(js: JetStream) -> No
     await asyncio.gather(
         *(patient.create_stream(StreamConfig(name=f"S{number}", storage=storage)) for number in range(300))
     )
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         await until(collector, lambda: len(collector.streams) == 300)
         assert collector.stream_total == 300
 
@@ -116,7 +111,7 @@ async def test_streams_without_a_leader_are_told_and_kept(
         return page if len(listed) == 1 else StreamPage(missing=["A"], total=1, limit=256)
 
     monkeypatch.setattr(module, "list_streams", without_leader)
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         await until(collector, lambda: collector.passes >= 5)
         assert list(collector.streams) == ["A"]
         assert problems(collector)[0].what == "Stream A does not answer: it has no leader"
@@ -148,7 +143,7 @@ async def test_agents_and_jobs_are_found_in_the_control_stream(js: JetStream) ->
     huge = b'{"name":"x","host":"x","pid":1,"state":"running","rows":%d}' % 10**400
     await js.publish(f"{JOBS}.huge", huge)
     await js.publish(f"{control.AGENTS}.hostile", b"\xff\x00")
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         await until(collector, lambda: bool(collector.agents and collector.jobs))
         assert collector.switch.paused
         assert collector.agents["web1-a"].report.behind == 7
@@ -178,7 +173,7 @@ async def test_what_cannot_be_read_is_told_and_the_rest_goes_on() -> None:
         ):
             await admin.jetstream().create_stream(StreamConfig(name="A", subjects=["a.>"]))
             await admin.jetstream().create_consumer("A", ConsumerConfig(durable_name="c"))
-            async with Collector(guest.jetstream()) as collector:
+            async with Collector(guest.jetstream(), pace=QUICK) as collector:
                 await until(collector, lambda: "consumers" in collector.errors)
                 await until(collector, lambda: "A" in collector.streams and collector.account is not None)
                 assert set(collector.errors) == {"consumers"}
@@ -210,7 +205,7 @@ async def test_the_permissions_in_the_docs_are_enough_to_look() -> None:
                 await js.create_consumer(name, ConsumerConfig(durable_name="c"))
                 await js.publish(name.lower(), b"x")
             await control.set_switch(js, paused=True)
-            async with Collector(looking) as collector:
+            async with Collector(looking, pace=QUICK) as collector:
                 await until(collector, lambda: collector.switch.paused and collector.consumer_passes > 0)
                 assert collector.errors == {}
                 assert len(list(collector.consumers())) == 2
@@ -226,7 +221,7 @@ async def test_the_permissions_in_the_docs_are_enough_to_look() -> None:
 async def test_an_outage_is_told_and_ends(server: Server) -> None:
     async with jetspark.connect(server.url, reconnect_wait=0.05) as nc:
         await nc.jetstream().create_stream(StreamConfig(name="A", subjects=["a"]))
-        async with Collector(nc.jetstream(timeout=1)) as collector:
+        async with Collector(nc.jetstream(timeout=1), pace=QUICK) as collector:
             await until(collector, lambda: "A" in collector.streams)
             server.kill()
             async with asyncio.timeout(60):
@@ -239,9 +234,8 @@ async def test_an_outage_is_told_and_ends(server: Server) -> None:
             assert "streams" not in collector.errors
 
 
-async def test_nobody_looking_means_fewer_requests(js: JetStream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_IDLE_INTERVAL", 1000.0)
-    async with Collector(js) as collector:
+async def test_nobody_looking_means_fewer_requests(js: JetStream) -> None:
+    async with Collector(js, pace=QUICK._replace(idle_interval=1000.0)) as collector:
         await until(collector, lambda: collector.passes >= 2)
         passes = collector.passes
         assert not collector.watched
@@ -260,7 +254,7 @@ async def test_a_page_that_fails_does_not_stop_the_others(
     def broken() -> None:
         raise RuntimeError("a bug")
 
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         collector.watch(broken)
         await until(collector, lambda: collector.passes >= 2)
     assert "a page of the console cannot be updated" in caplog.text
@@ -280,7 +274,7 @@ async def test_the_metrics_are_what_prometheus_reads(js: JetStream) -> None:
         name="access", host="spark", pid=2, state="running", rows=5, lag=3, bad_lines=1, batches=[batch]
     )
     await js.publish(f"{JOBS}.access", msgspec.json.encode(job))
-    async with Collector(js) as collector:
+    async with Collector(js, pace=QUICK) as collector:
         await until(collector, lambda: bool(collector.jobs and list(collector.consumers())))
         text = exposition(collector).decode()
     samples = {

@@ -16,7 +16,6 @@ from jetspark import (
     Timeout,
     connect,
 )
-from jetspark.core import outbox, transport
 from jetspark.server import Server
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
@@ -227,11 +226,9 @@ async def test_pings_of_a_server_that_reads_nothing_fill_no_memory() -> None:
         assert 0 < peer.raw.count(b"PONG\r\n") <= 1024
 
 
-async def test_a_server_that_lets_too_many_frames_of_the_session_wait_is_given_up(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outbox, "_CONTROL", 1000)
+async def test_a_server_that_lets_too_many_frames_of_the_session_wait_is_given_up(watch: Watch) -> None:
     async with ScriptedServer() as server, connect(server.url, pending_size=0, **watch.listeners) as nc:
+        nc.session.outbox.control_limit = 1000
         assert nc.session.transport is not None
         nc.session.transport.writable = False
         for number in range(100):
@@ -244,10 +241,8 @@ async def test_a_server_that_lets_too_many_frames_of_the_session_wait_is_given_u
         assert len((await server.peer(1)).subscriptions) == 100
 
 
-async def test_a_server_that_sends_too_much_in_the_handshake_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(transport, "_MOST_EARLY", 1000)
-    async with ScriptedServer(greeting=b"INFO {}\r\n" + b"PING\r\n" * 200) as server:
+async def test_a_server_that_sends_too_much_in_the_handshake_is_refused() -> None:
+    long = b'INFO {"x": "%b"}\r\n' % (b"x" * 60_000)
+    async with ScriptedServer(greeting=long * 20) as server:
         with pytest.raises(RemoteProtocolError, match="during the handshake"):
             await connect(server.url)

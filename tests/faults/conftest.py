@@ -24,5 +24,6 @@ async def watch() -> Watch:
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    """An empty ledger. `make test` has the same randomness every time; `make test-faults` has not."""
+    return Ledger(seed=None if request.node.get_closest_marker("faults") else 1)

@@ -23,7 +23,6 @@ from jetspark import (
 )
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage import presence
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.server import Cluster, Server
 from tests.support.consuming import (
@@ -42,6 +41,7 @@ from tests.support.consuming import (
 from tests.support.leaders import step_down
 from tests.support.ledger import Ledger
 from tests.support.proxy import TCPProxy
+from tests.support.timing import impatient
 from tests.support.traffic import Traffic
 from tests.support.watch import Watch, eventually
 
@@ -342,17 +342,17 @@ async def test_one_that_was_deleted_while_nobody_looked_is_reported_until_it_is_
 
 @pytest.mark.parametrize("how", ["messages", "consume"])
 async def test_one_that_was_not_used_for_too_long_is_a_clear_end(
-    js: JetStream, proxy: TCPProxy, watch: Watch, how: str, monkeypatch: pytest.MonkeyPatch
+    js: JetStream, proxy: TCPProxy, watch: Watch, how: str
 ) -> None:
-    monkeypatch.setattr(presence, "_MISSING_FOR", 0.1)
-    monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)
     stream = await make_stream(js)  # It would stay while messages are not acknowledged.
 
     async def gone() -> bool:
         return [name async for name in stream.consumer_names()] == []
 
     async with asyncio.timeout(LONG), connect(proxy.url, reconnect_wait=0.01, **watch.listeners) as nc:
-        consumer = await nc.jetstream(timeout=30).create_consumer(
+        theirs = nc.jetstream(timeout=30)
+        impatient(theirs)
+        consumer = await theirs.create_consumer(
             "ORDERS", ConsumerConfig(name="worker", inactive_threshold=0.1)
         )
         if how == "consume":

@@ -6,13 +6,11 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 import jetspark
 from jetspark import Connection
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage import presence
 from jetspark.server import Server
 from tests.jetstream.support import Errors
 from tests.support.consuming import listeners
@@ -74,10 +72,3 @@ async def scripted() -> AsyncIterator[tuple[ScriptedStream, JetStream]]:
         stream = ScriptedStream(server)
         async with await jetspark.connect(server.url) as connection:
             yield stream, JetStream(connection)
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A consumer that the server does not know is gone: not only after seconds."""
-    monkeypatch.setattr(presence, "_MISSING_FOR", 0.1)
-    monkeypatch.setattr(presence, "_LOOK_AGAIN", 0.02)

@@ -12,6 +12,7 @@ from jetspark.jetstream.model.stream import StreamConfig
 from jetspark.jetstream.stream import Stream
 from jetspark.wire import encode
 from tests.support.proxy import TCPProxy
+from tests.support.timing import set_timing
 
 __all__ = ["Errors", "cut_at", "cut_at_answer", "memory", "patient", "scripted_stream", "store_block"]
 
@@ -26,7 +27,7 @@ class Errors(asyncio.Queue[Exception]):
 def patient(nc: Connection) -> JetStream:
     """A context that repeats a lost request soon if that is safe, and otherwise waits for an hour."""
     js = JetStream(nc, timeout=3600.0)
-    js.api.silence = 0.1
+    set_timing(js, silence=0.1)
     return js
 
 

@@ -189,13 +189,10 @@ async def test_forged_events_do_not_prolong_the_wait(server: jetspark.server.Ser
         assert await events.next(timeout=0.5) is None
 
 
-async def test_more_than_can_wait_is_dropped_and_reported(
-    server: jetspark.server.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(advisory, "_LIMIT", 3)
+async def test_more_than_can_wait_is_dropped_and_reported(server: jetspark.server.Server) -> None:
     watch = Watch()
     async with await jetspark.connect(server.url, **watch.listeners) as nc:
-        async with JetStream(nc).advisories() as events:
+        async with advisory.Advisories(nc, ["$JS.EVENT.ADVISORY.>"], limit=3) as events:
             for number in range(5):
                 nc.publish("$JS.EVENT.ADVISORY.X", b'{"id": "%d"}' % number)
             error = await watch.until(jetspark.Event.SLOW_CONSUMER)

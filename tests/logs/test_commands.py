@@ -191,14 +191,18 @@ def test_an_agent_that_is_done_is_forgotten_after_a_minute(cli: Cli, logs: Path)
     assert report["headers"]["Nats-TTL"] in (["60s"], ["1m0s"], ["60"])
 
 
-def test_a_pause_ends_by_itself(cli: Cli, logs: Path) -> None:
+def test_a_pause_ends_by_itself(cli: Cli, process: Callable[..., Process], logs: Path) -> None:
     (logs / "a.log").write_text("one\n")
     cli("stream", "add", "LOGS", "--subjects", "logs.>")
     cli("consumer", "add", "LOGS", "c")
-    state = cli.json("pause", "--shippers", "--consumers", "LOGS/c", "--for", "6s")
+    state = cli.json("pause", "--shippers", "--consumers", "LOGS/c", "--for", "1h")
     assert state["shippers"]["until"] is not None
     assert state["consumers"][0]["paused"] is True
-    result = cli("ship", logs / "a.log", "--once")  # it waits for the end of the pause
+    agent = process("ship", logs / "a.log", "--once")
+    assert agent.popen.stderr is not None
+    assert b"paused" in agent.popen.stderr.readline()
+    cli("pause", "--shippers", "--consumers", "LOGS/c", "--for", "1s", "--wait", "0s")
+    result = agent.end()  # it waits for the end of the pause
     assert result.out.startswith("stopped: 1 line")
     assert result.err.splitlines()[-1] == "jetspark: resumed"
     assert cli("pause", "--status").out.startswith("Shippers are not paused\n")

@@ -48,7 +48,7 @@ USERS_OF = {"server": ("jetspark", "logs", "cli")}
 # that has no place here fails the test; so does one that the docstring of its package does not mention.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "jetspark.jetstream": (
-        ("model", "heartbeat", "lazy_reader", "retry"),
+        ("model", "heartbeat", "lazy_reader", "retry", "timing"),
         ("on_error",),
         ("message",),
         ("inbox",),

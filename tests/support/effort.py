@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Final
 
-__all__ = ["effort"]
+__all__ = ["THOROUGH", "effort"]
 
-_THOROUGH = os.environ.get("THOROUGH", "0") not in ("", "0")
+THOROUGH: Final = os.environ.get("THOROUGH", "0") not in ("", "0")
 
 
 def effort(usual: int, thorough: int) -> int:
     """How many rows, cases or kills."""
-    return thorough if _THOROUGH else usual
+    return thorough if THOROUGH else usual

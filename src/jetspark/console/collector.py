@@ -34,25 +34,30 @@ from jetspark.jetstream.model.info import AccountInfo
 from jetspark.logs.control.switch import CONTROL_STREAM, AgentReport, Switch
 from jetspark.reports.jobs import JobReport
 
-__all__ = ["Collector", "WatchedAgent", "WatchedConsumer", "WatchedStream"]
+__all__ = ["Collector", "Pace", "WatchedAgent", "WatchedConsumer", "WatchedStream"]
 
 logger = logging.getLogger("jetspark")
 
-#: Seconds between two lists of the streams, and requests a second, with an open tab and without.
-_INTERVAL: Final = 2.0
-_PACE: Final = 25.0
-_IDLE_INTERVAL: Final = 15.0
-_IDLE_PACE: Final = 5.0
 #: Seconds between two pages of streams.
 _PAGE_WAIT: Final = 0.5
-#: Seconds between two looks at the account.
-_ACCOUNT: Final = 10.0
 #: Seconds for which a request from outside, such as a scrape, counts as an open tab.
 _TOUCH: Final = 60.0
 #: Entries that are kept at most, and series of the past.
 _STREAMS: Final = 20_000
 _CONSUMERS: Final = 50_000
 _SERIES: Final = 5_000
+
+
+class Pace(NamedTuple):
+    """How often the server is asked."""
+
+    #: Seconds between two lists of the streams, and requests a second, with an open tab and without.
+    interval: float = 2.0
+    rate: float = 25.0
+    idle_interval: float = 15.0
+    idle_rate: float = 5.0
+    #: Seconds between two looks at the account.
+    account: float = 10.0
 
 
 class WatchedConsumer:
@@ -129,7 +134,7 @@ class _Watcher(NamedTuple):
 class Collector:
     """What the pages show. Enter it with `async with`; it polls until it is left."""
 
-    def __init__(self, js: JetStream) -> None:
+    def __init__(self, js: JetStream, *, pace: Pace | None = None) -> None:
         self.js = js
         self.streams: dict[str, WatchedStream] = {}
         self.account: AccountInfo | None = None
@@ -150,13 +155,14 @@ class Collector:
         #: Passes over all streams, and over all consumers.
         self.passes = 0
         self.consumer_passes = 0
+        self._pace = Pace() if pace is None else pace
         self._consumer_count = 0
         self._stored = self._lines = self._rows = 0.0
         self._watchers: list[_Watcher] = []
         self._touched = -_TOUCH
         self._watched = Signal()
         self._next_request = 0.0
-        self._account_at = -_ACCOUNT
+        self._account_at = -self._pace.account
         self._listed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -224,13 +230,13 @@ class Collector:
 
     @property
     def _interval(self) -> float:
-        return _INTERVAL if self.watched else _IDLE_INTERVAL
+        return self._pace.interval if self.watched else self._pace.idle_interval
 
-    async def _pace(self) -> None:
+    async def _take_turn(self) -> None:
         """Wait for the turn of the next request."""
         now = time.monotonic()
         turn = max(self._next_request, now)
-        self._next_request = turn + 1 / (_PACE if self.watched else _IDLE_PACE)
+        self._next_request = turn + 1 / (self._pace.rate if self.watched else self._pace.idle_rate)
         self.requests += 1
         if turn > now:
             await asyncio.sleep(turn - now)
@@ -278,7 +284,7 @@ class Collector:
             if offset and self.passes:
                 # The server sorts all its streams for each page.
                 await asyncio.sleep(_PAGE_WAIT)
-            await self._pace()
+            await self._take_turn()
             page = await list_streams(self.js.api, offset)
             now = time.time()
             for listed in page.streams or ():
@@ -320,7 +326,7 @@ class Collector:
         offset = 0
         found: set[str] = set()
         while True:
-            await self._pace()
+            await self._take_turn()
             try:
                 page = await list_consumers(self.js.api, stream.listed.name, offset)
             except StreamNotFound:
@@ -352,11 +358,11 @@ class Collector:
 
     async def _poll_account(self) -> None:
         now = time.monotonic()
-        if now - self._account_at < _ACCOUNT:
+        if now - self._account_at < self._pace.account:
             return
         self._account_at = now
         async with self._reading("account"):
-            await self._pace()
+            await self._take_turn()
             self.account = await self.js.account_info()
 
     async def _poll_control(self) -> None:
@@ -364,7 +370,7 @@ class Collector:
             self._take_reports(Reports(Switch(), [], []))
             return
         async with self._reading("reports"):
-            await self._pace()
+            await self._take_turn()
             self.requests += 1  # The info of the stream, then the messages.
             with suppress(StreamNotFound):
                 self._take_reports(await read_reports(self.js))

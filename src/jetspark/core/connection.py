@@ -40,8 +40,7 @@ T = TypeVar("T")
 PENDING_MSGS_LIMIT: Final = 512 * 1024
 PENDING_BYTES_LIMIT: Final = 128 * 1024 * 1024
 
-#: Seconds that closing waits for queued messages to be written, and then for each task to end.
-_CLOSE_TIMEOUT: Final = 2.0
+#: Seconds that closing waits for each task to end, after the queued messages are written.
 _GRACE: Final = 1.0
 
 
@@ -433,7 +432,7 @@ class Connection:
             ) from None
         finally:
             left = deadline - self._loop.time()
-            await self._close(min(left, _CLOSE_TIMEOUT), min(max(left, 0.1), _GRACE))
+            await self._close(min(left, self.session.close_timeout), min(max(left, 0.1), _GRACE))
 
     async def drain_subscriptions(self, subscriptions: Collection[Subscription], deadline: float) -> None:
         """Unsubscribe, wait for messages in flight, let callbacks finish. Raises `Timeout`."""
@@ -460,7 +459,7 @@ class Connection:
 
         Closing twice does nothing; a cancelled close still closes. With asyncio, callbacks are cancelled too.
         """
-        await self._close(min(self.options.connect_timeout, _CLOSE_TIMEOUT), _GRACE)
+        await self._close(min(self.options.connect_timeout, self.session.close_timeout), _GRACE)
 
     async def _close(self, timeout: float, grace: float) -> None:
         """Write for `timeout` seconds; then each step of closing has `grace` seconds to end."""

@@ -22,8 +22,6 @@ __all__ = ["TURN", "Outbox"]
 TURN: Final = 128 * 1024
 #: From this many on, they are handed to the transport at once: the caller may not await.
 _INLINE: Final = 1024 * 1024
-#: Bytes of session frames that may wait beyond the limit: more than a million subscriptions.
-_CONTROL: Final = 64 * 1024 * 1024
 #: Most PONGs that wait. A server needs the last one only.
 _PONGS: Final = 1024
 
@@ -58,6 +56,7 @@ class Outbox:
         "_scheduled",
         "_signal",
         "_sink",
+        "control_limit",
         "done",
         "drained",
         "queue",
@@ -67,6 +66,8 @@ class Outbox:
         self._loop = loop
         self._limit = limit
         self._drain_timeout = drain_timeout
+        #: Bytes of session frames that may wait beyond the limit: more than a million subscriptions.
+        self.control_limit = 64 * 1024 * 1024
         #: The result of most writes: awaiting a future that is done costs next to nothing.
         self.done: asyncio.Future[None] = loop.create_future()
         self.done.set_result(None)
@@ -132,9 +133,9 @@ class Outbox:
         self.queue.frames.append(SessionFrame(frame))
         if not self._scheduled:
             self._schedule()
-        if self.queue.size > self._limit + _CONTROL:
+        if self.queue.size > self._limit + self.control_limit:
             self.flush()
-            if self._sink is not None and self.queue.size > self._limit + _CONTROL:
+            if self._sink is not None and self.queue.size > self._limit + self.control_limit:
                 self._sink.fail(StaleConnection(f"the server does not read: {self.queue.size} bytes wait"))
 
     def answer_ping(self) -> None:

@@ -69,6 +69,8 @@ class Session:
         self.messages_received = 0
         self.tally = Tally()
         self.outbox = outbox
+        #: Seconds that closing the connection waits for queued messages to be written.
+        self.close_timeout = 2.0
         #: The transport in use, if any.
         self.transport: Transport | None = None
 

@@ -3,7 +3,7 @@
 In reading order, from the socket to the user; a part imports only parts above it:
 
 - `model/`: configurations, requests and answers, as the JSON of the API.
-- `retry`, `heartbeat`: back-off and deadlines; missed heartbeats.
+- `timing`, `retry`, `heartbeat`: waits; back-off and deadlines; missed heartbeats.
 - `on_error`: errors that no call can raise.
 - `lazy_reader`: readers that start at the first read.
 - `inbox`: requests with several answers.

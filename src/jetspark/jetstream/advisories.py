@@ -25,7 +25,7 @@ __all__ = ["CAPTURED_SUBJECT", "Advisories", "advisory_subjects", "parse_or_repo
 
 #: The subjects of a stream that captures advisories.
 CAPTURED_SUBJECT: Final = "$JS.EVENT.ADVISORY.>"
-#: Most events that wait to be read; further ones are dropped and reported.
+#: Most events that wait to be read by default; further ones are dropped and reported.
 _LIMIT: Final = 64 * 1024
 
 # The subjects without `kinds`: wildcards, so that events of newer servers arrive too.
@@ -87,8 +87,9 @@ def parse_or_report(connection: Connection, data: bytes) -> Advisory | None:
 class Advisories:
     """Events as they happen: `async with js.advisories() as events: async for event in events: ...`."""
 
-    def __init__(self, connection: Connection, subjects: list[str]) -> None:
+    def __init__(self, connection: Connection, subjects: list[str], *, limit: int = _LIMIT) -> None:
         self._connection = connection
+        self._limit = limit
         self._receivers = [_Inlet(self, connection.session.new_sid(), each) for each in subjects]
         self._pending: deque[MsgFrame] = deque()
         self._arrived = Signal()
@@ -165,13 +166,13 @@ class Advisories:
 
     def take(self, frames: list[MsgFrame], subject: str) -> None:
         """Queue the frames of one subject."""
-        room = max(_LIMIT - len(self._pending), 0)
+        room = max(self._limit - len(self._pending), 0)
         self._pending.extend(frames[:room])
         if len(frames) > room:
             if not self._dropped:
                 self._connection.report(
                     SlowConsumer(
-                        f"{_LIMIT} advisories wait to be read; further ones are dropped",
+                        f"{self._limit} advisories wait to be read; further ones are dropped",
                         subject=subject,
                         dropped=len(frames) - room,
                         hint="Read faster, or ask for fewer kinds",

@@ -29,7 +29,8 @@ from jetspark.jetstream.inbox import Inbox
 from jetspark.jetstream.model.base import Model, decode_object
 from jetspark.jetstream.model.info import AccountInfo, api_error
 from jetspark.jetstream.model.requests import StreamListRequest
-from jetspark.jetstream.retry import SILENCE, Backoff
+from jetspark.jetstream.retry import Backoff
+from jetspark.jetstream.timing import Timing
 from jetspark.wire.subjects import check_name, check_subject, check_text
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class API:
         domain: str | None,
         api_prefix: str | None,
         timeout: float,
-        silence: float = SILENCE,
+        timing: Timing | None = None,
     ) -> None:
         if domain is not None and api_prefix is not None:
             raise UsageError("domain and api_prefix exclude each other: a domain is a prefix")
@@ -130,8 +131,8 @@ class API:
             check_subject(self.prefix, "api_prefix")
         self.domain = domain
         self.timeout = timeout
-        #: Seconds without an answer after which a safe request is repeated.
-        self.silence = silence
+        #: The waits of everything that uses this API.
+        self.timing = Timing() if timing is None else timing
         self.connection = connection
         # The server that was asked for the level of the API, and the level.
         self._level: tuple[str, int] | None = None
@@ -268,7 +269,7 @@ class API:
         backoff = Backoff(seconds)
         repeated = False
         while True:
-            wait = min(backoff.left, self.silence) if safe else backoff.left
+            wait = min(backoff.left, self.timing.silence) if safe else backoff.left
             try:
                 data = await self._request(subject, payload, block, wait, while_draining)
                 return APIAnswer(data, repeated)

@@ -129,7 +129,7 @@ async def dead_letters(
             if message is not None:
                 # Otherwise it is delivered again, and skipped here.
                 with suppress(Error):
-                    timeout = attempt_within(api.timeout, api.silence)
+                    timeout = attempt_within(api.timeout, api.timing.silence)
                     await retry(partial(message.ack_sync, timeout), api.timeout)
 
 

@@ -5,8 +5,8 @@ that went away do not return all at once. A loop that treats errors differently 
 deadline from `Backoff`.
 
 No single attempt may take all the time of an operation: a leader that dies never answers, and the next one
-would. A request that may be repeated is given up after `SILENCE`; `attempt_within` is the rule for operations
-that may have less time than that.
+would. A request that may be repeated is given up after `Timing.silence`; `attempt_within` is the rule for
+operations that may have less time than that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from jetspark.errors import Error
 
-__all__ = ["OUTAGE", "SILENCE", "Backoff", "attempt_within", "retry"]
+__all__ = ["OUTAGE", "Backoff", "attempt_within", "retry"]
 
 logger = logging.getLogger("jetspark")
 
@@ -32,8 +32,6 @@ _random: Final = random.SystemRandom().random
 
 #: Seconds that an outage may last. Elections on a loaded machine were seen to take over thirty.
 OUTAGE: Final = 90.0
-#: Seconds without an answer after which a request that may be repeated is repeated.
-SILENCE: Final = 5.0
 #: Seconds before the second attempt, and the longest wait after doubling.
 _FIRST: Final = 0.25
 _LONGEST: Final = 1.0
@@ -79,7 +77,7 @@ class Backoff:
         return True
 
 
-def attempt_within(seconds: float, most: float = SILENCE) -> float:
+def attempt_within(seconds: float, most: float) -> float:
     """Seconds for one attempt of an operation that has `seconds`: at most half, so that another one fits."""
     return min(most, seconds / 2)
 

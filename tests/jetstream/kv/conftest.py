@@ -12,17 +12,10 @@ import pytest_asyncio
 import jetspark
 from jetspark import Connection, KeyValue, KeyValueConfig
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.read import ranges
 from jetspark.server import Server
+from tests.support.timing import set_timing
 
 Make = Callable[..., Awaitable[KeyValue]]
-
-
-@pytest.fixture(autouse=True)
-def believing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bucket that the server does not know is gone: not only after seconds."""
-    monkeypatch.setattr(ranges, "_SECOND_LOOK", 0.3)
-    monkeypatch.setattr(ranges, "_LOOK_AGAIN", 0.02)
 
 
 @pytest_asyncio.fixture
@@ -33,7 +26,10 @@ async def nc(shared_server: Server) -> AsyncIterator[Connection]:
 
 @pytest_asyncio.fixture
 async def js(nc: Connection) -> JetStream:
-    return JetStream(nc)
+    """A context that believes soon that a bucket is gone when the server does not know it."""
+    js = JetStream(nc)
+    set_timing(js, stream_missing=0.3, stream_look_again=0.02)
+    return js
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from tests.support.cases import for_each
 from tests.support.consuming import Lossy, until
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import ScriptedServer
+from tests.support.timing import set_timing
 
 REQUEST = re.compile(rb"PUB \$JS\.API\.STREAM\.\S+ \S+ \d+\r\n(.*)\r\n")
 DELETED = re.compile(rb"MSG \S+ \S+ \d+\r\n(.*stream_msg_delete_response.*)\r\n")
@@ -344,7 +345,8 @@ async def test_a_purge_that_could_delete_later_messages_is_not_repeated(
     async with await jetspark.connect(proxy.url) as nc:
         js = JetStream(nc)
         stream = await js.create_stream(memory("A", "a"))
-        js.api.timeout, js.api.silence = 0.5, 0.05
+        js.api.timeout = 0.5
+        set_timing(js, silence=0.05)
         requests = proxy.client_to_server = Lossy(REQUEST, lose=1)
         with pytest.raises(Timeout, match="did not answer"):
             await stream.purge(**selection)

@@ -28,6 +28,7 @@ from tests.support.untyped import untyped
 T = TypeVar("T")
 
 PURGE = re.compile(rb"PUB \$JS\.API\.STREAM\.PURGE\.\S+ \S+ \d+\r\n(.*)\r\n")
+EXPECTED = re.compile(rb"(Nats-Expected-Last-Subject-Sequence: )[1-8]\r\n")
 BLOCK = os.urandom(100_000)
 
 
@@ -92,27 +93,28 @@ async def test_a_put_that_is_cancelled_while_the_server_is_away_leaves_nothing(s
 
 @pytest.mark.parametrize("change", ["put", "delete", "update_meta", "add_link"])
 async def test_a_change_that_always_conflicts_ends_with_the_error(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, change: str
+    store: ObjectStore, shared_server: Server, change: str
 ) -> None:
     target = await store.put("a", b"1")
     await store.add_bucket_link("link", "other")
-    last = ObjectStore._last
 
-    async def outdated(self: ObjectStore, name: str) -> object:
-        stored = await last(self, name)
-        return stored and stored._replace(sequence=stored.sequence + 1000)
+    def expect_another(data: bytes) -> bytes:
+        return EXPECTED.sub(rb"\g<1>9\r\n", data)
 
-    changes = {
-        "put": lambda: store.put("a", b"2"),
-        "delete": lambda: store.delete("a"),
-        "update_meta": lambda: store.update_meta("a", ObjectMeta(name="a", description="new")),
-        "add_link": lambda: store.add_link("link", target),
+    changes: dict[str, Callable[[ObjectStore], Awaitable[object]]] = {
+        "put": lambda store: store.put("a", b"2"),
+        "delete": lambda store: store.delete("a"),
+        "update_meta": lambda store: store.update_meta("a", ObjectMeta(name="a", description="new")),
+        "add_link": lambda store: store.add_link("link", target),
     }
-    monkeypatch.setattr(ObjectStore, "_last", outdated)
-    async with asyncio.timeout(30):
+    async with (
+        asyncio.timeout(30),
+        TCPProxy(shared_server.port, client_to_server=expect_another) as proxy,
+        jetspark.connect(proxy.url) as nc,
+    ):
+        same = await nc.jetstream().object_store(store.bucket)
         with pytest.raises(WrongLastSequence):
-            await changes[change]()
-    monkeypatch.undo()
+            await changes[change](same)
     assert await store.get("a") == b"1"
     assert await messages(store) == 3
 

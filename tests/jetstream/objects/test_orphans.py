@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import signal
 import sys
-from typing import Any
 
 import pytest
 
@@ -17,12 +16,13 @@ from jetspark import (
     ObjectMeta,
     ObjectStore,
     ObjectStoreConfig,
-    StoredMessage,
     UsageError,
+    connect,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.objects import orphans
 from jetspark.server import Server
+from tests.jetstream.support import patient
+from tests.support.proxy import TCPProxy
 from tests.support.untyped import untyped
 
 #: Puts an object that does not end.
@@ -90,35 +90,46 @@ async def test_nothing_is_removed_if_metadata_cannot_be_read(store: ObjectStore,
 
 
 async def test_an_object_that_is_renamed_meanwhile_keeps_its_chunks(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, shared_server: Server
 ) -> None:
     await store.put("a", b"1")
-    last, renamed = orphans._last, False
+    asked = asyncio.Event()
 
-    async def rename_first(*args: Any) -> StoredMessage:
-        nonlocal renamed
-        if not renamed:
-            renamed = True
-            await store.update_meta("a", ObjectMeta(name="b"))
-        return await last(*args)
+    def lose(data: bytes) -> bytes | None:
+        if b"last_by_subj" not in data:
+            return data
+        asked.set()
+        return None
 
-    monkeypatch.setattr(orphans, "_last", rename_first)
-    assert await store.purge_orphans(older_than=0) == 0
+    async with (
+        asyncio.timeout(60),
+        TCPProxy(shared_server.port, client_to_server=lose) as proxy,
+        connect(proxy.url) as nc,
+    ):
+        same = await patient(nc).object_store(store.bucket)
+        purging = asyncio.create_task(same.purge_orphans(older_than=0))
+        # It has listed the object, and asks for the metadata until it gets an answer.
+        await asked.wait()
+        await store.update_meta("a", ObjectMeta(name="b"))
+        proxy.client_to_server = None
+        assert await purging == 0
     assert await store.get("b") == b"1"
 
 
-async def test_metadata_that_stays_missing_is_an_error(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_metadata_that_stays_missing_is_an_error(store: ObjectStore, shared_server: Server) -> None:
     await store.put("a", b"1")
 
-    async def missing(*_: object) -> object:
-        raise MessageNotFound("no message found")
+    def ask_for_another(data: bytes) -> bytes:
+        return data.replace(b'"last_by_subj":"$O.', b'"last_by_subj":"$X.')
 
-    monkeypatch.setattr(orphans, "_last", missing)
-    async with asyncio.timeout(30):
+    async with (
+        asyncio.timeout(30),
+        TCPProxy(shared_server.port, client_to_server=ask_for_another) as proxy,
+        connect(proxy.url) as nc,
+    ):
+        same = await nc.jetstream().object_store(store.bucket)
         with pytest.raises(MessageNotFound):
-            await store.purge_orphans(older_than=0)
+            await same.purge_orphans(older_than=0)
     assert await messages(store) == 2
 
 

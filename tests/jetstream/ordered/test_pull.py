@@ -28,6 +28,7 @@ from tests.jetstream.support import cut_at_answer
 from tests.support.cases import for_each
 from tests.support.consuming import LONG, fill, listeners, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
+from tests.support.timing import set_timing
 from tests.support.watch import eventually
 
 pytestmark = pytest.mark.usefixtures("tidy")
@@ -452,21 +453,22 @@ async def test_deleting_does_not_wait_for_a_server_that_is_away(js: JetStream, s
 
 
 async def test_a_consumer_is_deleted_though_the_first_request_is_not_answered(
-    js: JetStream, proxy: TCPProxy, monkeypatch: pytest.MonkeyPatch
+    js: JetStream, proxy: TCPProxy
 ) -> None:
     def lose_the_first(data: bytes) -> bytes:
         if b"CONSUMER.DELETE" in data:
             proxy.client_to_server = None
         return data.replace(b"CONSUMER.DELETE", b"CONSUMER.DELETX")
 
-    monkeypatch.setattr("jetspark.jetstream.ordered.chain._DELETE_TIMEOUT", 0.2)
     stream = await make_stream(js, 3)
     proxy.client_to_server = lose_the_first
     async with (
         await js.connection.subscribe("$JS.API.CONSUMER.DELETX.>") as silent,
         await connect(proxy.url) as nc,
     ):
-        ordered = await nc.jetstream().ordered_consumer(stream.name)
+        theirs = nc.jetstream()
+        set_timing(theirs, chain_delete_try=0.2)
+        ordered = await theirs.ordered_consumer(stream.name)
         assert sequences(await ordered.fetch(3)) == [1, 2, 3]
         await ordered.delete()
         await silent.next(timeout=LONG)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jetspark import (
+    Connection,
     ConsumerConfig,
     ConsumerNotFound,
     Event,
@@ -24,12 +25,12 @@ from jetspark import (
     connect,
 )
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.ordered import chain
 from jetspark.wire import PubFrame
 from tests.support.consuming import LONG, Lossy, fill, make_stream, sequences, until
 from tests.support.proxy import TCPProxy
 from tests.support.scripted_jetstream import soon
 from tests.support.scripted_push import ScriptedPush
+from tests.support.timing import set_timing
 from tests.support.watch import Watch, eventually
 
 DELIVERY = re.compile(rb"MSG orders\.new \d+ (\$JS\.ACK\S+) \d+\r\n\d+\r\n")
@@ -166,11 +167,16 @@ async def test_a_stream_that_is_not_there_is_an_error(js: JetStream) -> None:
 
 
 @pytest.fixture
-async def scripted_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedPush]:
-    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
-    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.02)
+async def scripted_server() -> AsyncIterator[ScriptedPush]:
     async with ScriptedPush() as running:
         yield running
+
+
+def context(nc: Connection, back_off: float = 0.01) -> JetStream:
+    """A context with other waits before the next consumer."""
+    js = JetStream(nc)
+    set_timing(js, chain_back_off=back_off, chain_back_off_limit=2 * back_off)
+    return js
 
 
 async def second(server: ScriptedPush) -> dict[str, Any]:
@@ -185,7 +191,7 @@ async def test_a_gap_is_repaired_by_the_next_consumer_behind_the_last_message(
 ) -> None:
     server = scripted_server
     async with connect(server.url) as nc:
-        subscription = await nc.jetstream().subscribe("s.>", ordered=True)
+        subscription = await context(nc).subscribe("s.>", ordered=True)
         first = server.name
         server.send(server.message(b"1"), server.message(b"2"), server.message(b"4", skip=1))
         config = await second(server)
@@ -200,7 +206,7 @@ async def test_a_gap_is_repaired_by_the_next_consumer_behind_the_last_message(
 async def test_a_heartbeat_that_names_more_than_arrived_is_a_gap(scripted_server: ScriptedPush) -> None:
     server = scripted_server
     async with connect(server.url) as nc:
-        await nc.jetstream().subscribe("s.>", ordered=True)
+        await context(nc).subscribe("s.>", ordered=True)
         server.send(server.message(b"1"), server.heartbeat(1))
         await nc.flush()
         assert len(server.created) == 1
@@ -213,7 +219,7 @@ async def test_before_the_first_message_the_next_consumer_starts_like_the_first(
 ) -> None:
     server = scripted_server
     async with connect(server.url) as nc:
-        await nc.jetstream().subscribe("s.>", ordered=True, deliver_policy="new")
+        await context(nc).subscribe("s.>", ordered=True, deliver_policy="new")
         server.send(server.heartbeat(2))
         config = await second(server)
         assert config["deliver_policy"] == "new"
@@ -236,7 +242,7 @@ async def test_messages_that_overtake_the_answer_to_the_creation_are_taken(
 
     server._handlers.insert(0, ("$JS.API.CONSUMER.CREATE.>", deliver_first))
     async with connect(server.url) as nc:
-        subscription = await nc.jetstream().subscribe("s.>", ordered=True)
+        subscription = await context(nc).subscribe("s.>", ordered=True)
         assert [(await subscription.next(LONG)).data for _ in range(2)] == [b"1", b"2"]
         assert len(server.created) == 1
 
@@ -248,7 +254,7 @@ async def test_a_foreign_message_among_the_others_loses_none_of_them(
     server = scripted_server
     reported: list[Exception] = []
     async with connect(server.url) as nc:
-        subscription = await nc.jetstream().subscribe("s.>", ordered=True, on_error=reported.append)
+        subscription = await context(nc).subscribe("s.>", ordered=True, on_error=reported.append)
         first = [server.message(b"1"), server.message(b"2")]
         server.send(*first, server.message(b"stranger", reply=reply), server.message(b"3", sequence=3))
         assert [(await subscription.next(LONG)).data for _ in range(3)] == [b"1", b"2", b"3"]
@@ -272,7 +278,7 @@ async def test_refusals_are_reported_and_it_goes_on_trying(scripted_server: Scri
     server._handlers.insert(0, ("$JS.API.CONSUMER.CREATE.>", refuse))
     got: list[JetStreamMsg] = []
     async with connect(server.url) as nc:
-        await nc.jetstream().subscribe("s.>", ordered=True, callback=got.append, on_error=reported.append)
+        await context(nc).subscribe("s.>", ordered=True, callback=got.append, on_error=reported.append)
         server.send(server.heartbeat(1))
         await second(server)
         await nc.flush()
@@ -281,14 +287,10 @@ async def test_refusals_are_reported_and_it_goes_on_trying(scripted_server: Scri
     assert ["no leader" in str(error) for error in reported] == [True, True, True]
 
 
-async def test_ending_during_the_back_off_does_not_hang(
-    scripted_server: ScriptedPush, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ending_during_the_back_off_does_not_hang(scripted_server: ScriptedPush) -> None:
     server = scripted_server
-    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 3600)
-    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 3600)
     async with connect(server.url) as nc:
-        subscription = await nc.jetstream().subscribe("s.>", ordered=True)
+        subscription = await context(nc, 3600).subscribe("s.>", ordered=True)
         server.send(server.heartbeat(1))
         await second(server)
         await nc.flush()

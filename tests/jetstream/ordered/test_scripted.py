@@ -23,14 +23,12 @@ from jetspark import (
 )
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.ordered import chain
-from jetspark.jetstream.ordered import pull as ordered
 from jetspark.jetstream.ordered.pull import OrderedConsumer
-from jetspark.jetstream.pull import pacing
 from jetspark.jetstream.pull.iterate import Messages
 from tests.jetstream.support import Errors
 from tests.support.consuming import listeners
 from tests.support.scripted_jetstream import Pull, ScriptedJetStream, soon
+from tests.support.timing import set_timing
 
 HOUR = 3600.0
 
@@ -60,18 +58,20 @@ async def consumer(js: JetStream) -> OrderedConsumer:
 
 
 @pytest.fixture
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
-    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.02)
-    monkeypatch.setattr(ordered, "_RETRY_WAIT", 0.01)
-    monkeypatch.setattr(pacing, "_FIRST", 0.01)
+def short_waits(js: JetStream) -> None:
+    set_timing(
+        js,
+        chain_back_off=0.01,
+        chain_back_off_limit=0.02,
+        ordered_fetch_back_off=0.01,
+        pull_back_off=0.01,
+    )
 
 
 @pytest.fixture
-def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_waits(js: JetStream) -> None:
     """A back-off lasts longer than the test."""
-    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", HOUR)
-    monkeypatch.setattr(chain, "_LAST_BACK_OFF", HOUR)
+    set_timing(js, chain_back_off=HOUR, chain_back_off_limit=HOUR)
 
 
 @asynccontextmanager
@@ -391,10 +391,9 @@ async def test_a_consumer_that_no_leader_confirmed_is_deleted(
 
 
 async def test_each_attempt_waits_up_to_twice_as_long(
-    server: ScriptedJetStream, js: JetStream, errors: Errors, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, js: JetStream, errors: Errors
 ) -> None:
-    monkeypatch.setattr(chain, "_FIRST_BACK_OFF", 0.01)
-    monkeypatch.setattr(chain, "_LAST_BACK_OFF", 0.05)
+    set_timing(js, chain_back_off=0.01, chain_back_off_limit=0.05)
     consumer = OrderedConsumer(js.api, "S", name_prefix="o")
     async with reading(consumer, errors):
         pull = await server.pull()

@@ -39,6 +39,7 @@ from tests.support.cases import for_each
 from tests.support.golden import Golden, Refusals
 from tests.support.proxy import TCPProxy
 from tests.support.publishing import ScriptedStream, came, lose_acknowledgements, make_stream, stored
+from tests.support.timing import set_timing
 from tests.support.untyped import untyped
 from tests.support.watch import Watch
 
@@ -351,7 +352,7 @@ async def test_with_an_id_it_is_tried_again_when_no_answer_comes(
 ) -> None:
     stream, js = scripted
     stream.on_message = lambda _: stream.acknowledge() if len(stream.received) >= 3 else stream.lose()
-    js.api.silence = 0.1
+    set_timing(js, silence=0.1)
     assert (await js.publish("orders.new", msg_id="a1", timeout=3600, retry_for=4.5)).stream == "ORDERS"
     # More than three when the last answer took too long.
     assert len(stream.ids) >= 3

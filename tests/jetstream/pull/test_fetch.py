@@ -33,6 +33,7 @@ from tests.support.consuming import (
     until,
 )
 from tests.support.proxy import TCPProxy
+from tests.support.timing import impatient
 from tests.support.watch import eventually
 
 pytestmark = pytest.mark.usefixtures("tidy")
@@ -353,7 +354,8 @@ async def test_a_stream_that_is_deleted_meanwhile_is_an_error(js: JetStream) -> 
         await fetching
 
 
-async def test_a_consumer_that_is_gone_does_not_answer(js: JetStream, impatient: None) -> None:
+async def test_a_consumer_that_is_gone_does_not_answer(js: JetStream) -> None:
+    impatient(js)
     consumer = await make_consumer(js)
     await consumer.delete()
     with pytest.raises(ConsumerDeleted):

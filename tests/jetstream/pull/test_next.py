@@ -9,6 +9,7 @@ import pytest
 from jetspark import ConsumerConfig, ConsumerDeleted, ConsumerIsPush, UsageError
 from jetspark.jetstream.context import JetStream
 from tests.support.consuming import LONG, fill, make_consumer, make_stream, until
+from tests.support.timing import impatient
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -59,7 +60,8 @@ async def test_a_message_is_not_lost_to_a_timeout_around_it(js: JetStream) -> No
     assert message.metadata.num_delivered == 1
 
 
-async def test_what_fails_is_raised(js: JetStream, impatient: None) -> None:
+async def test_what_fails_is_raised(js: JetStream) -> None:
+    impatient(js)
     consumer = await make_consumer(js)
     with pytest.raises(UsageError, match="expires"):
         await consumer.next(expires=0)

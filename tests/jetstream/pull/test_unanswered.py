@@ -20,13 +20,12 @@ from jetspark import (
 )
 from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
-from jetspark.jetstream.manage import presence
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull import pacing, receiver
-from jetspark.jetstream.subscribe import classic_fetch
 from jetspark.jetstream.subscribe.pull import PullSubscription
+from jetspark.jetstream.timing import Timing
 from jetspark.wire import PubFrame, UnsubFrame
 from tests.support.scripted_jetstream import ScriptedJetStream, soon
+from tests.support.timing import impatient, set_timing
 from tests.support.watch import eventually
 
 HOUR = 3600.0
@@ -51,20 +50,25 @@ async def nc(server: ScriptedJetStream, errors: asyncio.Queue[Exception]) -> Asy
 
 
 @pytest.fixture
-async def consumer(nc: Connection) -> Consumer:
-    return await JetStream(nc).get_consumer("S", "C")
+async def context(nc: Connection) -> JetStream:
+    return JetStream(nc)
 
 
 @pytest.fixture
-async def subscription(nc: Connection) -> PullSubscription:
-    return await JetStream(nc).pull_subscribe(stream="S", consumer="C")
+async def consumer(context: JetStream) -> Consumer:
+    return await context.get_consumer("S", "C")
 
 
 @pytest.fixture
-def quick(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def subscription(context: JetStream) -> PullSubscription:
+    return await context.pull_subscribe(stream="S", consumer="C")
+
+
+@pytest.fixture
+def quick(context: JetStream) -> None:
     """Short waits between pulls and between questions."""
-    monkeypatch.setattr(pacing, "_FIRST", 0.01)
-    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", 0.01)
+    impatient(context)
+    set_timing(context, pull_back_off=0.01, election_back_off_limit=0.01)
 
 
 async def refuse_for_ever(server: ScriptedJetStream) -> None:
@@ -108,10 +112,9 @@ async def test_a_reader_ends_when_the_consumer_is_gone(
 
 @pytest.mark.usefixtures("quick")
 async def test_one_refusal_after_a_reconnect_is_enough_to_look(
-    server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, context: JetStream, consumer: Consumer
 ) -> None:
-    monkeypatch.setattr(pacing, "_FIRST", HOUR)
-    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", HOUR)
+    set_timing(context, pull_back_off=HOUR, election_back_off_limit=HOUR)
     async with consumer.messages(expires=HOUR) as messages:
         (await server.pull()).peer.abort()
         server.missing = True
@@ -149,9 +152,9 @@ async def test_a_reader_goes_on_when_the_consumer_has_only_lost_its_leader(
 
 @pytest.mark.usefixtures("quick")
 async def test_a_server_that_restores_its_consumers_is_given_time(
-    server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, context: JetStream, consumer: Consumer
 ) -> None:
-    monkeypatch.setattr(presence, "_MISSING_FOR", HOUR)
+    set_timing(context, consumer_missing=HOUR)
     server.missing = True
     before = questions(server)
     async with consumer.messages(expires=HOUR) as messages:
@@ -166,9 +169,9 @@ async def test_a_server_that_restores_its_consumers_is_given_time(
 
 @pytest.mark.usefixtures("quick")
 async def test_a_consumer_that_was_missing_long_ago_is_given_time_again(
-    server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, context: JetStream, consumer: Consumer
 ) -> None:
-    monkeypatch.setattr(presence, "_MEMORY", 0.01)
+    set_timing(context, consumer_memory=0.01)
     server.missing = True
     looked = consumer._presence
     assert await looked.refusal() is None
@@ -214,10 +217,10 @@ async def test_short_fetches_find_out_together(server: ScriptedJetStream, consum
 
 @pytest.mark.usefixtures("quick")
 async def test_a_consumer_that_was_only_named_may_not_be_there_yet(
-    server: ScriptedJetStream, nc: Connection
+    server: ScriptedJetStream, context: JetStream
 ) -> None:
     server.missing = True
-    subscription = await JetStream(nc).pull_subscribe(stream="S", consumer="LATER")
+    subscription = await context.pull_subscribe(stream="S", consumer="LATER")
     fetching = asyncio.create_task(subscription.fetch(1, 20))
     pull = await server.pull()
     pull.send(pull.status("503"))
@@ -238,10 +241,9 @@ async def test_a_consumer_that_was_only_named_may_not_be_there_yet(
 
 
 @pytest.fixture
-def never_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def never_again(context: JetStream) -> None:
     """Whoever backs off now does not come back within the test."""
-    monkeypatch.setattr(pacing, "_FIRST", HOUR)
-    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", HOUR)
+    set_timing(context, pull_back_off=HOUR, election_back_off_limit=HOUR)
 
 
 @pytest.mark.usefixtures("never_again")
@@ -275,11 +277,10 @@ async def test_a_reconnect_ends_the_wait(
 
 
 async def test_a_consumer_without_a_leader_is_asked_every_second(
-    server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, context: JetStream, consumer: Consumer
 ) -> None:
-    assert pacing._LAST_WITHOUT_LEADER == 1.0
-    monkeypatch.setattr(pacing, "_LAST_WITHOUT_LEADER", 0.02)
-    monkeypatch.setattr(pacing, "_FIRST", 0.01)
+    assert Timing().election_back_off_limit == 1.0
+    set_timing(context, pull_back_off=0.01, election_back_off_limit=0.02)
     async with consumer.messages(expires=HOUR) as messages:
         for wait in (0.01, 0.02, 0.02):
             pull = await server.pull()
@@ -294,10 +295,8 @@ LOST = 0.1
 
 
 @pytest.fixture
-async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedJetStream]:
+async def cluster() -> AsyncIterator[ScriptedJetStream]:
     """A server that is one of several: they elect leaders, and requests may get lost."""
-    monkeypatch.setattr(receiver, "LOST", LOST)
-    monkeypatch.setattr(classic_fetch, "LOST", LOST)
     async with ScriptedJetStream(info={"cluster": "three"}) as running:
         yield running
 
@@ -305,7 +304,9 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedJetS
 @pytest.fixture
 async def js(cluster: ScriptedJetStream) -> AsyncIterator[JetStream]:
     async with connect(cluster.url) as nc:
-        yield JetStream(nc)
+        js = JetStream(nc)
+        set_timing(js, request_lost=LOST)
+        yield js
 
 
 @pytest.mark.parametrize("lost", [1, 3])

@@ -29,7 +29,6 @@ from jetspark import (
 from jetspark.arrow import record_batch, without_data
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.model.info import StreamInfo
-from jetspark.jetstream.read import ranges
 from jetspark.jetstream.read.lookup import first_at
 from jetspark.jetstream.read.ranges import Chunk, StreamRange, read_range, reads_direct
 from jetspark.jetstream.stream import Stream
@@ -39,6 +38,7 @@ from tests.support.consuming import until
 from tests.support.leaders import leader_of
 from tests.support.proxy import TCPProxy
 from tests.support.scripted import Peer, ScriptedServer
+from tests.support.timing import set_timing
 
 #: Larger than what is buffered ahead: 300 of these are read in several turns.
 LARGE = 100_000
@@ -395,13 +395,11 @@ async def test_of_a_stream_that_was_created_again_nothing_is_read(js: JetStream,
     await no_consumers(stream)
 
 
-async def test_a_stream_that_was_created_again_and_is_shorter_is_believed_at_once(
-    js: JetStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stream_that_was_created_again_and_is_shorter_is_believed_at_once(js: JetStream) -> None:
     wanted = await range_of(await make(js, MANY))
     await js.delete_stream("ORDERS")
     await make(js, 5)
-    monkeypatch.setattr(ranges, "_SECOND_LOOK", 3600.0)
+    set_timing(js, stream_missing=3600.0)
     async with asyncio.timeout(60):
         with pytest.raises(DataLoss, match="created again"):
             await read(js, wanted)

@@ -22,6 +22,7 @@ from jetspark.core.subscription import Subscription
 from jetspark.jetstream.context import JetStream
 from jetspark.server import Server
 from tests.support.consuming import LONG, fill, make_stream, sequences, until
+from tests.support.timing import impatient
 from tests.support.untyped import untyped
 from tests.support.watch import Watch, eventually
 
@@ -275,9 +276,10 @@ async def test_a_callback_learns_of_it_in_the_error_callback(
 
 
 async def test_a_queue_learns_that_its_consumer_was_deleted(
-    js: JetStream, other: JetStream, watch: Watch, impatient: None
+    js: JetStream, other: JetStream, watch: Watch
 ) -> None:
     """It has no heartbeats: the members look for it when it is quiet."""
+    impatient(other)
     stream = await make_stream(js)
     member = await other.subscribe("orders.>", queue="workers", alarm_after=0.2)
     await fill(js, stream, 1)

@@ -40,6 +40,7 @@ from tests.support.consuming import (
     until,
 )
 from tests.support.proxy import TCPProxy
+from tests.support.timing import impatient
 from tests.support.watch import Watch, eventually
 
 
@@ -261,9 +262,8 @@ async def test_a_consumer_that_is_deleted_during_a_fetch_is_an_error(js: JetStre
 
 
 @pytest.mark.parametrize("batch", [1, 5])
-async def test_a_consumer_that_is_gone_is_an_error(
-    js: JetStream, batch: int, impatient: None, tidy: None
-) -> None:
+async def test_a_consumer_that_is_gone_is_an_error(js: JetStream, batch: int, tidy: None) -> None:
+    impatient(js)
     await make_stream(js)
     subscription = await js.pull_subscribe("orders.>", "D")
     await js.delete_consumer("ORDERS", "D")

@@ -12,7 +12,6 @@ import pytest
 
 from jetspark import JetStream, Stream
 from jetspark.errors import UsageError
-from jetspark.logs.agent.discovery import WatchedFiles
 from jetspark.logs.agent.file import TailedFile
 from jetspark.logs.agent.positions import Positions
 from jetspark.logs.agent.reader import FileReader
@@ -127,16 +126,16 @@ async def test_a_file_that_is_renamed_within_the_pattern_is_not_shipped_twice(
 async def test_a_file_that_is_renamed_while_somebody_looks_stays_before_its_successor(
     js: JetStream, stream: Stream, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, find = logs / "a.log", WatchedFiles._find
+    path, stat = logs / "a.log", os.stat
     append(path, "one\n")
 
-    def late(self: WatchedFiles, name: str, *others: Any) -> None:
+    def late(name: Any, **options: Any) -> os.stat_result:
         if name == str(path) and not (logs / "a.log.1").exists():
             path.rename(logs / "a.log.1")  # when the names were listed, and before it is looked at
             append(path, "two\n")
-        find(self, name, *others)
+        return stat(name, **options)
 
-    monkeypatch.setattr(WatchedFiles, "_find", late)
+    monkeypatch.setattr(os, "stat", late)
     await ship_once(js, stream, logs, patterns=[str(logs / "a.log*")])
     assert await lines_of(stream) == [b"one", b"two"]
 

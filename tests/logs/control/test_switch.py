@@ -73,10 +73,11 @@ async def test_an_agent_that_starts_late_pauses_and_resumes_when_the_time_is_ove
         js = nc.jetstream()
         stream = await js.create_stream(StreamConfig(name="LOGS", subjects=["logs.>"]))
         write(logs / "a.log", 1, 10)
-        await set_switch(js, paused=True, until=datetime.now(UTC) + timedelta(seconds=6))
+        await set_switch(js, paused=True, until=datetime.now(UTC) + timedelta(hours=1))
         async with shipping(js, stream, logs, control=True) as running:
             await running.says("paused")
             assert (await stream.info()).state.messages == 0
+            await set_switch(js, paused=True, until=datetime.now(UTC) + timedelta(seconds=1))
             await stored(stream, 10)
 
 

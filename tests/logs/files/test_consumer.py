@@ -8,6 +8,7 @@ import gzip
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from jetspark import AckPolicy, Consumer, ConsumerConfig, JetStream, JetStreamMsg, Stream
+from jetspark import AckPolicy, Consumer, ConsumerConfig, JetStream, JetStreamMsg, Msg, Stream
 from jetspark.errors import ConsumerDeleted, NoResponders, UsageError
 from jetspark.logs.compression import compressor
 from jetspark.logs.files.consumer import ConsumeOptions, LogConsumer
@@ -28,6 +29,11 @@ async def make(stream: Stream, *, policy: AckPolicy = AckPolicy.EXPLICIT, ack_wa
     return await stream.create_consumer(
         ConsumerConfig(durable_name="files", ack_policy=policy, ack_wait=ack_wait, max_ack_pending=20_000)
     )
+
+
+async def redeliver(consumer: Consumer, stream: Stream) -> None:
+    """Let the ack wait end for what was delivered: sooner than it was told."""
+    await stream.update_consumer((await consumer.info()).config.replace(ack_wait=2.0))
 
 
 async def publish(js: JetStream, stream: Stream, host: str, first: int, last: int) -> None:
@@ -165,7 +171,7 @@ async def test_a_message_that_arrives_at_the_end_is_written(
 async def test_ack_all_waits_for_what_a_crashed_reader_had(
     js: JetStream, stream: Stream, tmp_path: Path
 ) -> None:
-    consumer = await make(stream, policy=AckPolicy.ALL, ack_wait=6.0)
+    consumer = await make(stream, policy=AckPolicy.ALL)
     await publish(js, stream, "h", 1, 10)
     await counted(consumer, stream)  # the first batch has the other seven
     crashed = await stream.get_consumer(consumer.name)
@@ -173,6 +179,7 @@ async def test_ack_all_waits_for_what_a_crashed_reader_had(
     running = Running(js, consumer, LogFiles(tmp_path), ack_every=1, ack_interval=0.1)
     await running.says("3 earlier messages were delivered elsewhere: nothing is acknowledged until")
     assert (await consumer.info()).num_ack_pending == 10
+    await redeliver(consumer, stream)
     await running.says("the missing messages have arrived")
     await acknowledged(consumer, stream)
     await running.stop()
@@ -183,7 +190,7 @@ async def test_ack_all_terminates_nothing_while_an_earlier_message_is_missing(
     js: JetStream, stream: Stream, tmp_path: Path
 ) -> None:
     """For the server, a term covers all earlier messages."""
-    consumer = await make(stream, policy=AckPolicy.ALL, ack_wait=6.0)
+    consumer = await make(stream, policy=AckPolicy.ALL)
     await publish(js, stream, "h", 1, 3)
     assert len(await (await stream.get_consumer(consumer.name)).fetch(3)) == 3
     await js.publish(f"{stream.name.lower()}.nohost", b"no host")
@@ -192,6 +199,7 @@ async def test_ack_all_terminates_nothing_while_an_earlier_message_is_missing(
     running = Running(js, consumer, LogFiles(tmp_path), ack_interval=0.1)
     await running.says("message 4 was terminated: no host in the subject")
     assert (await consumer.info()).num_ack_pending == 6
+    await redeliver(consumer, stream)
     await acknowledged(consumer, stream)
     await running.stop()
     assert sorted(lines(tmp_path / "h.log")) == expected("h", 1, 5)
@@ -218,7 +226,7 @@ async def test_ack_all_once_leaves_what_it_must_not_acknowledge(
 async def test_ack_all_notices_a_message_that_went_elsewhere(
     js: JetStream, stream: Stream, tmp_path: Path
 ) -> None:
-    consumer = await make(stream, policy=AckPolicy.ALL, ack_wait=6.0)
+    consumer = await make(stream, policy=AckPolicy.ALL)
     await publish(js, stream, "h", 1, 5)
     running = Running(js, consumer, LogFiles(tmp_path), ack_every=1, ack_interval=0.1)
     await acknowledged(consumer, stream)
@@ -230,6 +238,8 @@ async def test_ack_all_notices_a_message_that_went_elsewhere(
     await until(asked, "both wait")
     await publish(js, stream, "h", 6, 20)
     assert len(await other) == 1
+    await running.says("1 earlier messages were delivered elsewhere")
+    await redeliver(consumer, stream)
     await running.says("the missing messages have arrived")
     await acknowledged(consumer, stream)
     await running.stop()
@@ -316,21 +326,27 @@ async def test_a_link_in_the_way_is_not_followed(js: JetStream, stream: Stream, 
 
 async def test_a_slow_disk_keeps_its_messages(js: JetStream, stream: Stream, tmp_path: Path) -> None:
     consumer = await make(stream, ack_wait=3.0)
-    info_before = await consumer.info()
     await publish(js, stream, "h", 1, 10)
     await counted(consumer, stream)
+    kept: Counter[str] = Counter()
+    enough = threading.Event()
+
+    def count(message: Msg) -> None:
+        kept[message.subject] += message.data == b"+WPI"
+        if len(kept) == 10 and min(kept.values()) >= 2:
+            enough.set()
 
     class Slow(LogFiles):
-        """A disk that takes twice as long as a message may."""
+        """A disk that is slow until each message was reported to be in progress, more than once."""
 
         def append(self, host: str, lines: Sequence[bytes]) -> Appended:
-            asyncio.run(asyncio.sleep(6.0))
+            assert enough.wait(LONG)
             return super().append(host, lines)
 
+    await js.connection.subscribe(f"$JS.ACK.{stream.name}.{consumer.name}.>", callback=count)
     running = Running(js, consumer, Slow(tmp_path), once=True)
     await running.end()
     await acknowledged(consumer, stream)
-    assert info_before.num_redelivered == 0
     assert running.writer.status.redelivered == 0
     assert lines(tmp_path / "h.log") == expected("h", 1, 10)
 

@@ -149,11 +149,12 @@ class Pipes:
         )
         return file
 
-    def run(self, file: Path) -> list[BatchProgress]:
+    def run(self, file: Path, **options: int) -> list[BatchProgress]:
         """Run a job until it has read what is there."""
         config, where = read_config(file)
+        job = Job(self.session, config, where, **options)
         told: list[BatchProgress] = []
-        Runner(Job(self.session, config, where), told.append).run(check_server(config, where), once=True)
+        Runner(job, told.append).run(check_server(config, where), once=True)
         return told
 
     def forget_the_last_commit(self) -> None:

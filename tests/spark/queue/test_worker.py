@@ -15,7 +15,6 @@ from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.read.ranges import StreamRange, read_range
 from jetspark.server import Server, User
 from jetspark.spark.options import parse_options
-from jetspark.spark.queue import worker as module
 from jetspark.spark.queue.worker import QueueWorker
 from tests.spark.queue.support import (
     LONG,
@@ -152,10 +151,10 @@ async def test_a_message_that_is_delivered_again_before_its_acknowledgement_coun
 
     async def lost(*_: object) -> None:
         """The acknowledgement does not arrive, and the server delivers again."""
-        await worker._consumers[stream].give_back([2])
+        await worker.consumers[stream].give_back([2])
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker._consumers[stream], "acknowledge", lost)
+        patch.setattr(worker.consumers[stream], "acknowledge", lost)
         await worker.acknowledge(batch)
 
     assert await worker.take(batch) == batch
@@ -283,17 +282,16 @@ async def test_a_pull_is_cut_into_requests_that_the_consumer_allows(js: JetStrea
     assert len(await worker.take(await worker.begin())) == 25
 
 
-async def test_only_so_many_committed_messages_are_remembered(
-    js: JetStream, workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_REMEMBERED", 5)
+async def test_only_so_many_committed_messages_are_remembered(js: JetStream) -> None:
     stream = await make(js, 12)
-    worker = workers(stream, maxMessagesPerTrigger=3)
+    options = {"stream": stream, "consumer": "worker", "maxMessagesPerTrigger": "3"}
+    worker = QueueWorker(js, parse_options(options), remembered=5)
     offset = await worker.begin()
     for _ in range(5):
         offset = await worker.take(offset)
     assert sum(map(len, worker._done)) <= 5
     assert dataclasses.replace(offset, batch=4) == offset
+    await worker.close()
 
 
 async def test_the_permissions_of_the_guide_are_enough() -> None:

@@ -42,13 +42,12 @@ def sequences(offset: dict[str, Any]) -> dict[str, int]:
 
 @pytest.mark.skipif(not ADMISSION_CONTROL, reason="Spark does not ask for the limits of a batch")
 def test_a_batch_waits_for_enough_messages_or_for_its_time(
-    server: Server, streams: blocking.JetStream, monkeypatch: pytest.MonkeyPatch
+    server: Server, streams: blocking.JetStream
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("jetspark.spark.read.stream.time.monotonic", lambda: now)
     options = {"servers": server.url, "stream": "A", "startingPosition": "earliest"}
     limits = {"minMessagesPerTrigger": "3", "maxTriggerDelay": "10s"}
-    reader = JetStreamStreamReader(parse_options({**options, **limits}))
+    reader = JetStreamStreamReader(parse_options({**options, **limits}), clock=lambda: now)
     limit = reader.getDefaultReadLimit()
     start = reader.initialOffset()
     streams.publish("A.1")

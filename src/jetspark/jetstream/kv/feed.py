@@ -30,9 +30,6 @@ __all__ = ["Feed", "FeedMessage"]
 _MAX_BYTES: Final = 8 * 1024 * 1024
 #: Seconds in which the first consumer must be created: an election takes up to 9.
 _START_WITHIN: Final = 15.0
-#: Seconds without a message, before the feed has caught up, after which the server is asked whether one is
-#: left.
-_SILENCE: Final = 1.0
 
 
 class FeedMessage(NamedTuple):
@@ -203,7 +200,8 @@ class Feed:
             await retry(self._open)
             self._interrupted = False
             return []
-        frames = await self._reading.take(_SILENCE if timeout is None else min(timeout, _SILENCE))
+        silence = self._api.timing.reading_silence
+        frames = await self._reading.take(silence if timeout is None else min(timeout, silence))
         if not frames and self._reading.state is BufferState.RUNNING and await self._nothing_left():
             if not self._name:
                 await self._begin_here()

@@ -69,7 +69,7 @@ class KeyValue(KeyValueReader):
                 domain=None,
                 api_prefix=mirror.external.api,
                 timeout=api.timeout,
-                silence=api.silence,
+                timing=api.timing,
             )
         # A domain, or another account, takes messages behind the prefix of its API.
         elsewhere = self._origin_api.prefix

@@ -17,13 +17,6 @@ from jetspark.jetstream.manage import consumers
 
 __all__ = ["Presence"]
 
-#: Seconds for which the server must report the consumer as missing, and between two lookups.
-_MISSING_FOR: Final = 2.0
-_LOOK_AGAIN: Final = 1.0
-#: Seconds to wait for an answer: without a leader there is none.
-_TIMEOUT: Final = 1.0
-#: Seconds after which an answer that the consumer is missing counts no longer.
-_MEMORY: Final = 10.0
 _HINT: Final = "Create it again; without durable_name it is deleted after `inactive_threshold` without use"
 
 
@@ -45,7 +38,7 @@ class Presence:
         None for any other reason, or when the server does not answer within `seconds`.
         """
         try:
-            async with asyncio.timeout(min(seconds, _TIMEOUT)):
+            async with asyncio.timeout(min(seconds, self._api.timing.consumer_lookup)):
                 info = await consumers.info(self._api, self._stream, self._consumer)
         except (ConsumerNotFound, StreamNotFound) as error:
             return self._missing(error, time.monotonic())
@@ -67,19 +60,21 @@ class Presence:
         None when it exists, or the server does not answer.
         """
         deadline = time.monotonic() + seconds
+        pause = self._api.timing.consumer_look_again
         while True:
             error = await self.refusal(deadline - time.monotonic())
             if isinstance(error, ConsumerDeleted):
                 return error
-            if self._missing_since == math.inf or time.monotonic() + _LOOK_AGAIN > deadline:
+            if self._missing_since == math.inf or time.monotonic() + pause > deadline:
                 return None
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(pause)
 
     def _missing(self, cause: Error, now: float) -> ConsumerDeleted | None:
-        if self._missing_since == math.inf or now - self._missing_at > _MEMORY:
+        timing = self._api.timing
+        if self._missing_since == math.inf or now - self._missing_at > timing.consumer_memory:
             self._missing_since = now
         self._missing_at = now
-        if now - self._missing_since < _MISSING_FOR:
+        if now - self._missing_since < timing.consumer_missing:
             return None
         error = ConsumerDeleted(
             f"consumer {self._consumer} of stream {self._stream} was deleted: no more messages arrive",

@@ -46,16 +46,6 @@ from jetspark.wire import MsgFrame, replies_start_with
 
 __all__ = ["Chain", "ChainReader", "ChainState", "is_final"]
 
-#: Seconds before the next consumer is created when the last one delivered nothing.
-_FIRST_BACK_OFF: Final = 1.0
-_LAST_BACK_OFF: Final = 10.0
-#: Seconds in which deleting a consumer is tried again, and for one try: a killed leader does not answer.
-#: After that the server deletes it by itself.
-_DELETE_WITHIN: Final = 60.0
-_DELETE_TIMEOUT: Final = 4.0
-_FIRST_DELETE_WAIT: Final = 0.5
-_LAST_DELETE_WAIT: Final = 4.0
-
 
 class ChainState(enum.Enum):
     """The state of a chain. The module docstring shows the transitions."""
@@ -96,6 +86,8 @@ class Chain:
     def __init__(self, api: API, stream: str, start: ConsumerConfig, prefix: str) -> None:
         self._api = api
         self.connection = api.connection
+        #: The waits of its readers too.
+        self.timing = timing = api.timing
         self._stream = stream
         self._start = start
         self._prefix = prefix
@@ -104,7 +96,7 @@ class Chain:
         #: The sequence check of the current consumer.
         self.gaps = Gaps(1)
         self._begun = False
-        self._backoff = Backoff(first=_FIRST_BACK_OFF, longest=_LAST_BACK_OFF)
+        self._backoff = Backoff(first=timing.chain_back_off, longest=timing.chain_back_off_limit)
         # Seconds before the next consumer is created; 0 after one that delivered.
         self._wait = 0.0
         #: To be woken when the reader has ended or has room again.
@@ -263,10 +255,15 @@ class Chain:
 
     async def _delete(self, name: str) -> None:
         """Delete a consumer, for as long as an election may take."""
-        backoff = Backoff(_DELETE_WITHIN, first=_FIRST_DELETE_WAIT, longest=_LAST_DELETE_WAIT)
+        timing = self.timing
+        backoff = Backoff(
+            timing.chain_delete,
+            first=timing.chain_delete_back_off,
+            longest=timing.chain_delete_back_off_limit,
+        )
         while (wait := backoff.next_wait()) is not None:
             try:
-                await consumers.delete(self._api, self._stream, name, timeout=_DELETE_TIMEOUT)
+                await consumers.delete(self._api, self._stream, name, timeout=timing.chain_delete_try)
             except (ConsumerNotFound, StreamNotFound, ConnectionClosed):
                 return
             except Error:

@@ -37,9 +37,6 @@ __all__ = ["OrderedConsumer", "pull_buffer"]
 #: ADR-17: the server deletes a consumer of the chain after so many seconds without use.
 _INACTIVE_THRESHOLD: Final = 300.0
 _HEARTBEAT: Final = 5.0
-#: Seconds before a fetch first tries the next consumer, and seconds that it may exceed its deadline.
-_RETRY_WAIT: Final = 0.25
-_GRACE: Final = 0.75
 
 
 class OrderedConsumer:
@@ -164,10 +161,11 @@ class OrderedConsumer:
     async def _fetch(self, request: PullRequest, seconds: float) -> Batch:
         """Fetch from the current consumer; after an error, or a loss, from the next one, if time is left."""
         self._chain.check_free()
-        backoff = Backoff(seconds, first=_RETRY_WAIT)
+        timing = self._chain.timing
+        backoff = Backoff(seconds, first=timing.ordered_fetch_back_off)
         while True:
             try:
-                async with asyncio.timeout(backoff.left + _GRACE):
+                async with asyncio.timeout(backoff.left + timing.ordered_fetch_grace):
                     target = await self._current_target(backoff.left)
                     if request.expires is not None:
                         request = request.replace(**shortened(request, max(backoff.left, 0.01)))
@@ -260,7 +258,8 @@ class _OrderedBuffer(PullBuffer):
     """A pull buffer that a chain drives: instead of asking the same consumer again, it takes the next one."""
 
     def __init__(self, chain: Chain, options: PullOptions, on_error: OnError | None) -> None:
-        super().__init__(PullTarget(chain.connection, "", AckPolicy.NONE), options, on_error)
+        target = PullTarget(chain.connection, "", AckPolicy.NONE, timing=chain.timing)
+        super().__init__(target, options, on_error)
         self._chain = chain
 
     async def start(self) -> None:

@@ -52,7 +52,7 @@ async def publish(
     seconds = api.timeout if timeout is None else timeout
     check_seconds("timeout", seconds)
     check_seconds("retry_for", retry_for, zero=True)
-    attempt_timeout = min(seconds, api.silence) if has_id and retry_for else seconds
+    attempt_timeout = min(seconds, api.timing.silence) if has_id and retry_for else seconds
     unknown = False
     stray = b""
 

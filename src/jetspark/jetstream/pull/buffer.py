@@ -96,7 +96,7 @@ class PullBuffer(PullReceiver):
             is_expected=lambda: self._session.attached and self._accounting.requested > 0,
             on_missed=self._on_missed_heartbeat,
         )
-        self._pacing = Pacing(target.presence, self._ask, self.finish)
+        self._pacing = Pacing(target.timing, target.presence, self._ask, self.finish)
         # The next message did not fit into the rest of a request: the next request has the whole limit.
         self._cramped = False
         self._ending: asyncio.Task[None] | None = None

@@ -8,7 +8,6 @@ election, when it lost its pin, and when it waits longer than the consumer lets 
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Final
 
 from jetspark.core.connection import Connection
 from jetspark.errors import MissedHeartbeat
@@ -25,9 +24,6 @@ from jetspark.jetstream.pull.request import PullTarget, shortened
 from jetspark.wire import total_size
 
 __all__ = ["Fetch"]
-
-#: Seconds that a fetch waits for the status of an expired request, after it should have come.
-_GRACE: Final = 0.5
 
 
 class Fetch(BatchReceiver):
@@ -65,7 +61,7 @@ class Fetch(BatchReceiver):
             if len(self.frames) == self._wanted or self._leftover.frames:
                 return Batch(self.target.messages(self.frames))
         self.target.check_open()
-        self._deadline = self._expiry + _GRACE
+        self._deadline = self._expiry + self.target.timing.fetch_grace
         await self._receive()
         if self.error is not None and not self.frames:
             raise self.error

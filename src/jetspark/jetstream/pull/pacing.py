@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from jetspark.errors import Error
 from jetspark.jetstream.manage.presence import Presence
 from jetspark.jetstream.retry import Backoff
+from jetspark.jetstream.timing import Timing
 
 __all__ = ["Pacing"]
-
-#: Seconds before it asks again after a refusal, and the longest wait, also for a consumer without a leader.
-_FIRST: Final = 0.25
-_LAST: Final = 4.0
-_LAST_WITHOUT_LEADER: Final = 1.0
 
 
 class Pacing:
@@ -39,7 +34,11 @@ class Pacing:
     )
 
     def __init__(
-        self, presence: Presence | None, ask: Callable[[], None], finish: Callable[[Error], None]
+        self,
+        timing: Timing,
+        presence: Presence | None,
+        ask: Callable[[], None],
+        finish: Callable[[Error], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._presence = presence
@@ -47,8 +46,9 @@ class Pacing:
         self._finish = finish
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._refusals = Backoff(first=_FIRST, longest=_LAST)
-        self._elections = Backoff(first=_FIRST, longest=_LAST_WITHOUT_LEADER)
+        first = timing.pull_back_off
+        self._refusals = Backoff(first=first, longest=timing.refused_back_off_limit)
+        self._elections = Backoff(first=first, longest=timing.election_back_off_limit)
         # Whether waits have grown. Every read asks this, which is cheaper than starting over.
         self._grown = False
         #: How often in a row there were no responders; a reconnect counts.

@@ -29,7 +29,6 @@ from jetspark.jetstream.pull.request import PullTarget
 from jetspark.wire import MsgFrame, redeliveries, total_size
 
 __all__ = [
-    "LOST",
     "BatchReceiver",
     "Leftover",
     "PullReceiver",
@@ -38,8 +37,6 @@ __all__ = [
     "sort_frames",
 ]
 
-#: Seconds of silence after which a request counts as lost in an election.
-LOST: Final = 0.8
 #: Seconds without a message after which nothing more is on its way from the server.
 _MOMENT: Final = 0.05
 #: Seconds without a message after which the server is not in the middle of a batch.
@@ -261,7 +258,8 @@ class BatchReceiver(PullReceiver):
     def _heartbeat(self, expires: float) -> float | None:
         """Seconds between the heartbeats that a request asks for, to notice that it is lost."""
         if self.target.loses_requests:
-            return LOST / 2 if expires >= LOST else None
+            lost = self.target.timing.request_lost
+            return lost / 2 if expires >= lost else None
         return default_heartbeat(expires) if expires > 30 else None
 
     def _expect(self, request: PullRequest) -> None:
@@ -275,8 +273,10 @@ class BatchReceiver(PullReceiver):
             self._room_bytes = known + 2 * request.max_bytes
         if request.idle_heartbeat:
             self._silence = 2 * request.idle_heartbeat
+        elif request.no_wait and self.target.loses_requests:
+            self._silence = self.target.timing.request_lost
         else:
-            self._silence = LOST if request.no_wait and self.target.loses_requests else math.inf
+            self._silence = math.inf
 
     # --- for the session
 

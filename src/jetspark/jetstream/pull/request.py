@@ -14,6 +14,7 @@ from jetspark.jetstream.message.delivered import JetStreamMsg, give_back
 from jetspark.jetstream.model.consumer import AckPolicy
 from jetspark.jetstream.model.requests import PullRequest
 from jetspark.jetstream.pull.options import BATCH_FOR_BYTES, default_heartbeat
+from jetspark.jetstream.timing import Timing
 from jetspark.wire import MsgFrame, pub
 
 __all__ = ["PullTarget", "fetch_request", "no_wait_request", "shortened"]
@@ -31,6 +32,8 @@ class PullTarget(NamedTuple):
     names: bytes = b""
     #: Looks the consumer up when it does not answer; None when nothing depends on it.
     presence: Presence | None = None
+    #: The waits of its requests.
+    timing: Timing = Timing()
 
     @classmethod
     def of(
@@ -44,7 +47,7 @@ class PullTarget(NamedTuple):
         """The target of a consumer. Raises `UsageError` for an invalid name."""
         subject = api.subject(CONSUMER_NEXT, stream=stream, consumer=consumer)
         names = api.names_in_replies(stream, consumer)
-        return cls(api.connection, subject, ack_policy, names=names, presence=presence)
+        return cls(api.connection, subject, ack_policy, names=names, presence=presence, timing=api.timing)
 
     @property
     def loses_requests(self) -> bool:

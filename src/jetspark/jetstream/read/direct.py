@@ -79,7 +79,7 @@ async def _get_direct(api: API, stream: str, request: MsgGetRequest, backoff: Ba
             payload = b""
     while True:
         try:
-            wait = min(attempt_within(api.timeout, api.silence), backoff.left)
+            wait = min(attempt_within(api.timeout, api.timing.silence), backoff.left)
             frame = (await api.connection.request_block(subject, payload, b"", timeout=wait))._frame
         except ConnectionLost:
             continue  # At once: the next request waits until the connection is back.
@@ -102,12 +102,13 @@ async def batches(api: API, stream: str, request: MsgGetRequest) -> AsyncGenerat
     subject = api.subject(endpoints.DIRECT_GET, stream=stream)
     reader = _BatchReader(request)
     backoff = Backoff(api.timeout)
+    attempt = attempt_within(api.timeout, api.timing.silence)
     with Inbox(api.connection) as inbox:
         while not reader.over:
             inbox.ask(subject, reader.next_request().to_json())
             while reader.answering:
                 try:
-                    frames = await inbox.take(min(attempt_within(api.timeout, api.silence), backoff.left))
+                    frames = await inbox.take(min(attempt, backoff.left))
                 except (ConnectionLost, Timeout) as error:
                     if backoff.left <= 0:
                         raise _no_answer(subject, api.timeout) from error

@@ -76,13 +76,8 @@ _MIN_BYTES: Final = 32 * 1024
 _OVERHEAD: Final = 96
 #: The estimate for a message without its payload.
 _HEADERS_ONLY: Final = 256
-#: Seconds without a message after which the leader is asked whether anything is left.
-_SILENCE: Final = 1.0
 #: Seconds without use after which the server deletes a consumer that the reader could not delete.
 _INACTIVE_THRESHOLD: Final = 30.0
-#: Seconds after which a missing or shorter stream is believed, and between two looks.
-_SECOND_LOOK: Final = 5.0
-_LOOK_AGAIN: Final = 0.5
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -120,7 +115,7 @@ async def stream_info(
     `created` is another one, which need not reach it.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + (_SECOND_LOOK if reaching else 0)
+    deadline = loop.time() + (api.timing.stream_missing if reaching else 0)
     while True:
         late = loop.time() >= deadline
         try:
@@ -132,7 +127,7 @@ async def stream_info(
             replaced = created is not None and info.created > created
             if info.state.last_seq >= reaching or replaced or late:
                 return info
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(api.timing.stream_look_again)
 
 
 def raise_loss(loss: DataLoss) -> None:
@@ -271,8 +266,9 @@ class _RangeReader:
             idle = bool(begun and not begun.num_pending)
             loop = asyncio.get_running_loop()
             progress = loop.time()
+            silence = self._api.timing.reading_silence
             while True:
-                frames = [] if idle else await buffer.take(_SILENCE)
+                frames = [] if idle else await buffer.take(silence)
                 if frames:
                     progress = loop.time()
                     metadata = parse_metadata(frames[-1].reply)

@@ -19,7 +19,7 @@ from jetspark.errors import ConnectionClosed, Error
 from jetspark.jetstream.message.foreign import Foreign
 from jetspark.jetstream.message.status import OnFetch, Status
 from jetspark.jetstream.model.requests import PullRequest
-from jetspark.jetstream.pull.receiver import LOST, BatchReceiver, Leftover, RequestState, sort_frames
+from jetspark.jetstream.pull.receiver import BatchReceiver, Leftover, RequestState, sort_frames
 from jetspark.jetstream.pull.request import PullTarget, no_wait_request
 from jetspark.wire import MsgFrame, encode
 
@@ -165,7 +165,7 @@ class FetchOne(Receiver):
             if not self._session.attached:
                 return None
             self._found = self._error = None
-            silence = LOST if self._target.loses_requests else None
+            silence = self._target.timing.request_lost if self._target.loses_requests else None
             try:
                 self._send()
                 while self._reply and self._session.attached:

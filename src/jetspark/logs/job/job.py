@@ -68,10 +68,11 @@ _Worker: TypeAlias = Callable[[_Batch, Outputs], BatchResult]
 class Job:
     """The queries of one configuration."""
 
-    def __init__(self, spark: SparkSession, config: Config, where: Where) -> None:
+    def __init__(self, spark: SparkSession, config: Config, where: Where, *, few: int = _FEW) -> None:
         self._spark = spark
         self._config = config
         self._where = where
+        self._few = few
         self._lock = threading.Lock()
         self._results: dict[tuple[str, int], BatchResult] = {}
         self._stopping = threading.Event()
@@ -196,7 +197,7 @@ class Job:
             F.count_if(bad).alias("bad"),
             F.sum(F.when(bad, F.octet_length("_data"))).alias("bytes"),
             # As text: Spark 4.0 observes an array as an object of Java.
-            F.to_json(_some(place, bad)).alias("places"),
+            F.to_json(_some(place, bad, self._few)).alias("places"),
         )
 
     def _do_rows(self, batch: _Batch, outputs: Outputs) -> BatchResult:
@@ -207,7 +208,7 @@ class Job:
         self._write(batch._replace(frame=rows.where(~bad)), outputs)
         found = observed.get
         if found["bad"] and outputs.dead_letters is not None:
-            if found["bad"] <= _FEW and found["bytes"] <= _FEW_BYTES:
+            if found["bad"] <= self._few and found["bytes"] <= _FEW_BYTES:
                 places = sorted(Place(*each.values()) for each in json.loads(found["places"]))
                 messages = self._config.source.read_again(self._spark, HEADER_COLUMNS, places)
                 letters = self._rows_of(messages, outputs)
@@ -243,12 +244,12 @@ class Job:
         outputs.sink.write(batch.frame, batch.number, owner=self._owner, since=batch.since)
 
 
-def _some(value: Column, which: Column) -> Column:
-    """An aggregate: up to `_FEW` values of rows that are not null, where `which` is true."""
+def _some(value: Column, which: Column, most: int) -> Column:
+    """An aggregate: up to `most` values of rows that are not null, where `which` is true."""
     if "k" in inspect.signature(F.max_by).parameters:
-        return F.max_by(value, F.when(which, F.col("sequence")), _FEW)
+        return F.max_by(value, F.when(which, F.col("sequence")), most)
     # Older versions of Spark collect all: about 100 bytes each, if no line parses.
-    return F.slice(F.collect_list(F.when(which, value)), 1, _FEW)
+    return F.slice(F.collect_list(F.when(which, value)), 1, most)
 
 
 @contextlib.contextmanager

@@ -53,13 +53,15 @@ _REMEMBERED: Final = 1_000_000
 class QueueWorker:
     """Takes the share of one query. Everything runs on one event loop."""
 
-    def __init__(self, js: JetStream, options: SourceOptions) -> None:
+    def __init__(self, js: JetStream, options: SourceOptions, *, remembered: int = _REMEMBERED) -> None:
         assert options.consumer is not None
         self._js = js
         self._options = options
         self._name = options.consumer
         self._limit = options.max_messages_per_trigger or _LIMIT
-        self._consumers: dict[str, QueueConsumer] = {}
+        self._remembered = remembered
+        #: The consumer of each stream.
+        self.consumers: dict[str, QueueConsumer] = {}
         # Batches whose messages are kept from other workers.
         self._held: dict[int, QueueOffset] = {}
         # The batch that was taken and not committed yet.
@@ -78,14 +80,14 @@ class QueueWorker:
     @property
     def subjects(self) -> tuple[str, ...]:
         """The filters of the consumers, if all have the same."""
-        filters = {consumer.subjects for consumer in self._consumers.values()}
+        filters = {consumer.subjects for consumer in self.consumers.values()}
         return filters.pop() if len(filters) == 1 else ()
 
     async def begin(self) -> QueueOffset:
         """The start of a new query: no messages. Raises `StreamNotFound`, and what `open_consumer` raises."""
         offset = QueueOffset(consumer=self._name)
         await self._look(offset)
-        streams = {name: Delivered(created=each.created) for name, each in self._consumers.items()}
+        streams = {name: Delivered(created=each.created) for name, each in self.consumers.items()}
         return QueueOffset(consumer=self._name, streams=streams)
 
     def stop_after_backlog(self) -> None:
@@ -111,7 +113,7 @@ class QueueWorker:
             return committed
         streams = {
             name: Delivered(created=each.created, messages=taken.get(name, {}), ack=each.ack)
-            for name, each in sorted(self._consumers.items())
+            for name, each in sorted(self.consumers.items())
         }
         batch = QueueOffset(consumer=self._name, batch=committed.batch + 1, streams=streams)
         self._offered = batch
@@ -120,7 +122,7 @@ class QueueWorker:
 
     async def hold(self, batch: QueueOffset) -> None:
         """Keep the messages of a batch from other workers while it runs."""
-        if not self._consumers:
+        if not self.consumers:
             await self._look(batch)
         await self._listen()
         self._held.setdefault(batch.batch, batch)
@@ -134,13 +136,13 @@ class QueueWorker:
             return
 
         async def acknowledge(name: str) -> None:
-            delivered, consumer = batch.streams[name], self._consumers.get(name)
+            delivered, consumer = batch.streams[name], self.consumers.get(name)
             if consumer is not None and consumer.created == delivered.created:
                 await consumer.acknowledge(list(delivered.messages), delivered.ack)
 
         await concurrently(acknowledge, [name for name, each in batch.streams.items() if each.messages])
         self._done.append(batch)
-        while len(self._done) > 1 and sum(map(len, self._done)) > _REMEMBERED:
+        while len(self._done) > 1 and sum(map(len, self._done)) > self._remembered:
             self._done.popleft()
         self._held = {number: each for number, each in self._held.items() if number > committed.batch}
         if self._offered is not None and self._offered.batch <= committed.batch:
@@ -150,7 +152,7 @@ class QueueWorker:
         """Return messages with a nak of this kind, if a held batch has them. Returns how many it has."""
         returned = 0
         for number, batch in list(self._held.items()):
-            delivered, consumer = batch.streams.get(name), self._consumers.get(name)
+            delivered, consumer = batch.streams.get(name), self.consumers.get(name)
             if delivered is None or consumer is None or consumer.created != delivered.created:
                 continue
             ours = [sequence for sequence in sequences if sequence in delivered.messages]
@@ -175,13 +177,13 @@ class QueueWorker:
 
     async def _backlog(self) -> dict[str, int]:
         async def waiting(name: str) -> tuple[str, int]:
-            return name, await self._consumers[name].waiting()
+            return name, await self.consumers[name].waiting()
 
-        return dict(await concurrently(waiting, list(self._consumers)))
+        return dict(await concurrently(waiting, list(self.consumers)))
 
     async def _pull(self, committed: QueueOffset) -> dict[str, dict[int, int]]:
         """New messages by stream. Streams take turns at being the first."""
-        names = sorted(self._consumers)
+        names = sorted(self.consumers)
         turn = committed.batch % max(len(names), 1)
         taken: dict[str, dict[int, int]] = {}
         left = self._limit
@@ -190,7 +192,7 @@ class QueueWorker:
                 taken[name] = {}
                 while not taken[name]:  # Pull again if all were known: new ones may follow them.
                     most = left if self._left is None else min(left, self._left.get(name, 0))
-                    if most <= 0 or not (pulled := await self._consumers[name].pull(most)):
+                    if most <= 0 or not (pulled := await self.consumers[name].pull(most)):
                         break
                     taken[name] = pulled
                     if self._left is not None:
@@ -204,7 +206,7 @@ class QueueWorker:
 
     async def _new(self, name: str, messages: dict[int, int]) -> dict[int, int]:
         """The messages that are not in a batch already; the others are acknowledged again."""
-        created = self._consumers[name].created
+        created = self.consumers[name].created
         batches = (*self._held.values(), *self._done)
         known = [batch.streams[name] for batch in batches if name in batch.streams]
         again = [
@@ -214,7 +216,7 @@ class QueueWorker:
         ]
         if again:
             logger.info("%d messages of %s were redelivered and are acknowledged again", len(again), name)
-            await self._consumers[name].acknowledge(again)
+            await self.consumers[name].acknowledge(again)
             for sequence in again:
                 del messages[sequence]
         return dict(sorted(messages.items()))
@@ -222,7 +224,7 @@ class QueueWorker:
     async def _give_back(self, taken: Mapping[str, Mapping[int, int]]) -> None:
         for name, messages in taken.items():
             try:
-                await self._consumers[name].give_back(list(messages))
+                await self.consumers[name].give_back(list(messages))
             except Error as error:
                 logger.info("%d messages of %s will be redelivered: %s", len(messages), name, error)
 
@@ -231,11 +233,11 @@ class QueueWorker:
     async def _keep(self) -> None:
         """Report to the server, in time, that the held messages are in progress."""
         while True:
-            waits = [consumer.ack_wait for consumer in self._consumers.values()]
+            waits = [consumer.ack_wait for consumer in self.consumers.values()]
             await asyncio.sleep(min(waits, default=3.0) / 3)
             for batch in list(self._held.values()):
                 for name, each in batch.streams.items():
-                    consumer = self._consumers.get(name)
+                    consumer = self.consumers.get(name)
                     if consumer is None or consumer.created != each.created or batch.batch not in self._held:
                         continue
                     try:
@@ -270,7 +272,7 @@ class QueueWorker:
             self._report(name, known[name], committed.streams[name], streams.get(name))
 
         async def open_one(name: str) -> None:
-            self._consumers[name] = await open_consumer(
+            self.consumers[name] = await open_consumer(
                 self._js,
                 streams[name],
                 self._name,
@@ -279,10 +281,10 @@ class QueueWorker:
                 known=name in committed.streams,
             )
 
-        for name in list(self._consumers):
-            if name not in streams or streams[name].created != self._consumers[name].created:
-                del self._consumers[name]
-        await concurrently(open_one, [name for name in streams if name not in self._consumers])
+        for name in list(self.consumers):
+            if name not in streams or streams[name].created != self.consumers[name].created:
+                del self.consumers[name]
+        await concurrently(open_one, [name for name in streams if name not in self.consumers])
 
     def _report(self, name: str, next_seq: int, before: Delivered, now: StreamInfo | None) -> None:
         """Report a missing stream once."""

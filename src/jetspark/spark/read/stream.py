@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +47,14 @@ __all__ = ["JetStreamStreamReader"]
 class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans and reads the batches of a streaming query."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
+        self._clock = clock
         # Resolved once: "latest" must not move between two calls for the same batch.
         self._initial: Offset | None = None
         # The end of the last planned batch, for versions of Spark that do not pass it.
         self._reached: Offset | None = None
-        # When the last batch was planned, by the monotonic clock.
+        # When the last batch was planned, by `clock`.
         self._last_batch = -math.inf
 
     # --- on the driver
@@ -84,7 +85,7 @@ class JetStreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _too_few(self, before: Offset, after: Offset) -> bool:
         """Whether the batch is postponed until it has more messages. The first batch never is."""
-        least, now = self._options.min_messages_per_trigger, time.monotonic()
+        least, now = self._options.min_messages_per_trigger, self._clock()
         if least is None or self._tracker.stopping:
             return False
         waited = now - self._last_batch

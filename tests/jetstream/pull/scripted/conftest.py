@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.pull import pacing
+from jetspark.jetstream.context import JetStream
 from tests.jetstream.pull.scripted.support import HOUR, Reader, connected
 from tests.jetstream.support import Errors
 from tests.support.scripted_jetstream import ScriptedJetStream
+from tests.support.timing import set_timing
 
 
 @pytest.fixture(autouse=True)
@@ -25,20 +26,25 @@ async def server() -> AsyncIterator[ScriptedJetStream]:
 
 
 @pytest.fixture
-async def consumer(server: ScriptedJetStream) -> AsyncIterator[Consumer]:
+async def js(server: ScriptedJetStream) -> AsyncIterator[JetStream]:
     async with connected(server) as made:
         yield made
 
 
 @pytest.fixture
-def never_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A back-off lasts longer than the test."""
-    monkeypatch.setattr(pacing, "_FIRST", HOUR)
+async def consumer(js: JetStream) -> Consumer:
+    return await js.get_consumer("S", "C")
 
 
 @pytest.fixture
-def short_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "_FIRST", 0.01)
+def never_back_off(js: JetStream) -> None:
+    """A back-off lasts longer than the test."""
+    set_timing(js, pull_back_off=HOUR)
+
+
+@pytest.fixture
+def short_back_off(js: JetStream) -> None:
+    set_timing(js, pull_back_off=0.01)
 
 
 @pytest.fixture(params=["messages", "consume"])

@@ -60,16 +60,16 @@ REFUSALS = [
 
 
 @asynccontextmanager
-async def connected(server: ScriptedJetStream) -> AsyncIterator[Consumer]:
+async def connected(server: ScriptedJetStream) -> AsyncIterator[JetStream]:
     async with connect(server.url, reconnect_wait=0.01) as nc:
-        yield await JetStream(nc).get_consumer("S", "C")
+        yield JetStream(nc)
 
 
 @asynccontextmanager
 async def scripted(**config: Any) -> AsyncIterator[tuple[ScriptedJetStream, Consumer]]:
     """A server whose consumers have this configuration, and one of them."""
-    async with ScriptedJetStream(config=config) as server, connected(server) as consumer:
-        yield server, consumer
+    async with ScriptedJetStream(config=config) as server, connected(server) as js:
+        yield server, await js.get_consumer("S", "C")
 
 
 async def round_trip(consumer: Consumer) -> None:

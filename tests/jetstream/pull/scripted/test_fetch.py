@@ -8,7 +8,7 @@ import pytest
 
 from jetspark import ConnectionClosed, Error, MissedHeartbeat
 from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.pull import fetch
+from jetspark.jetstream.context import JetStream
 from tests.jetstream.pull.scripted.support import (
     ENDS,
     HOUR,
@@ -20,6 +20,7 @@ from tests.jetstream.pull.scripted.support import (
     round_trip,
 )
 from tests.support.scripted_jetstream import ScriptedJetStream
+from tests.support.timing import set_timing
 from tests.support.watch import eventually
 
 # --- fetch
@@ -154,9 +155,9 @@ async def test_a_fetch_returns_what_came_before_the_server_fell_silent(
 
 
 async def test_a_fetch_whose_request_is_lost_returns_nothing_at_its_deadline(
-    server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, js: JetStream, consumer: Consumer
 ) -> None:
-    monkeypatch.setattr(fetch, "_GRACE", 0.05)
+    set_timing(js, fetch_grace=0.05)
     assert await consumer.fetch(1, expires=0.05) == []
 
 

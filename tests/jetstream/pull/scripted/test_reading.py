@@ -6,7 +6,7 @@ import pytest
 
 from jetspark import Error, NoResponders
 from jetspark.jetstream.consumer import Consumer
-from jetspark.jetstream.pull import pacing
+from jetspark.jetstream.context import JetStream
 from tests.jetstream.pull.scripted.support import (
     ENDS,
     HOUR,
@@ -19,6 +19,7 @@ from tests.jetstream.pull.scripted.support import (
 )
 from tests.jetstream.support import Errors
 from tests.support.scripted_jetstream import ScriptedJetStream, soon
+from tests.support.timing import set_timing
 from tests.support.watch import eventually
 
 
@@ -113,10 +114,10 @@ async def test_after_a_refusal_nothing_is_asked_for_until_the_back_off_is_over(
     assert server.idle
 
 
+@pytest.mark.usefixtures("short_back_off")
 async def test_a_refused_request_leaves_the_others_in_the_counters(
-    server: ScriptedJetStream, reader: Reader, errors: Errors, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, reader: Reader, errors: Errors
 ) -> None:
-    monkeypatch.setattr(pacing, "_FIRST", 0.01)
     await reader.start(max_messages=10, threshold_messages=8)
     pull = await server.pull()
     pull.send(pull.messages(2))
@@ -129,9 +130,9 @@ async def test_a_refused_request_leaves_the_others_in_the_counters(
 
 @pytest.mark.usefixtures("short_back_off")
 async def test_each_refusal_is_waited_for_twice_as_long_until_a_message_arrives(
-    server: ScriptedJetStream, consumer: Consumer, errors: Errors, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, js: JetStream, consumer: Consumer, errors: Errors
 ) -> None:
-    monkeypatch.setattr(pacing, "_LAST", 0.05)
+    set_timing(js, refused_back_off_limit=0.05)
     async with consumer.messages(max_messages=10, expires=HOUR, on_error=errors) as messages:
         for wait in (0.01, 0.02, 0.04, 0.05, 0.05):
             pull = await server.pull()

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from jetspark.jetstream.consumer import Consumer
+from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
-from jetspark.jetstream.pull import fetch
 from tests.jetstream.pull.scripted.support import HOUR, Reader, counted, round_trip, scripted
 from tests.jetstream.support import Errors
 from tests.support.scripted_jetstream import Pull, ScriptedJetStream
+from tests.support.timing import set_timing
 from tests.support.watch import eventually
 
 
@@ -36,9 +37,9 @@ async def test_a_cancelled_fetch_hands_its_messages_to_the_next(
 
 
 async def test_messages_that_come_after_the_deadline_are_kept_for_the_next_fetch(
-    server: ScriptedJetStream, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedJetStream, js: JetStream, consumer: Consumer
 ) -> None:
-    monkeypatch.setattr(fetch, "_GRACE", 0.0)
+    set_timing(js, fetch_grace=0.0)
     server.hold_pongs()
     assert await consumer.fetch(5, expires=0.05) == []
     pull = await server.pull()

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import Config, SinkWriter
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.sinks.delta import DeltaSink, _added, _DeltaWriter, _load, _statistics
+from jetspark.logs.job.sinks.delta import DeltaSink, DeltaWriter, _added, _load, _statistics
 from jetspark.logs.toml_lines import Where
 from tests.logs.job.support import Pipes, access_line, config_of, messages_of
 
@@ -38,12 +38,41 @@ def settings(
     return config_of(place, PARSE, more, format="delta", sink=f"partition_by = {by}", name=name)
 
 
+class Overtaken(DeltaWriter):
+    """Something else happens, once, between its look at the table and its commit."""
+
+    def __init__(
+        self, sink: DeltaSink, config: Config, where: Where, meanwhile: list[Callable[[], object]]
+    ) -> None:
+        super().__init__(sink, config, where)
+        self._meanwhile = meanwhile
+
+    def evolved(self, wanted: StructType) -> DeltaTable:
+        table = super().evolved(wanted)
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        return table
+
+
+class Killed(DeltaWriter):
+    """Is killed before it commits."""
+
+    def commit(self, actions: list[Any], schema: StructType, owner: str, batch: int) -> None:
+        raise InterruptedError
+
+
 def writer_of(
-    session: SparkSession, place: Path, more: str = "", owner: str | None = None, name: str = "test"
+    session: SparkSession,
+    place: Path,
+    more: str = "",
+    owner: str | None = None,
+    *,
+    name: str = "test",
+    kind: type[DeltaWriter] = DeltaWriter,
 ) -> SinkWriter:
     config, where = settings(place, more, name=name)
     assert isinstance(config.sink, DeltaSink)
-    writer = _DeltaWriter(config.sink, config, where)
+    writer = kind(config.sink, config, where)
     writer.prepare(session, owner)
     return writer
 
@@ -95,12 +124,14 @@ def test_statistics_of_a_file_come_from_its_footer(tmp_path: Path) -> None:
     }
 
 
-def committer(place: Path, name: str = "test") -> Callable[[range, int], None]:
+def committer(
+    place: Path, name: str = "test", meanwhile: list[Callable[[], object]] | None = None
+) -> Callable[[range, int], None]:
     """Commits the files of a batch, as if Spark had written them."""
     config, where = settings(place, by="[]", name=name)
     sink = config.sink
     assert isinstance(sink, DeltaSink)
-    writer = _DeltaWriter(sink, config, where)
+    writer = Overtaken(sink, config, where, [] if meanwhile is None else meanwhile)
     writer._table = _load(sink, where)
 
     def commit(numbers: range, batch: int) -> None:
@@ -108,7 +139,7 @@ def committer(place: Path, name: str = "test") -> Callable[[range, int], None]:
         (place / "table" / directory).mkdir(parents=True)
         rows = pyarrow.table({"n": list(numbers)})
         pyarrow.parquet.write_table(rows, place / "table" / directory / "part-0.parquet")
-        writer._commit(_added(sink, directory), StructType().add("n", "long"), name, batch)
+        writer.commit(_added(sink, directory), StructType().add("n", "long"), name, batch)
 
     return commit
 
@@ -125,20 +156,11 @@ def test_files_of_tasks_that_spark_gave_up_are_not_added(tmp_path: Path) -> None
     assert [each.path for each in _added(config.sink, "data/one/0-a")] == ["data/one/0-a/part-0.parquet"]
 
 
-def test_a_commit_that_meets_another_one_is_repeated_unless_that_was_its_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit, other = committer(tmp_path), committer(tmp_path, "other")
+def test_a_commit_that_meets_another_one_is_repeated_unless_that_was_its_batch(tmp_path: Path) -> None:
+    meanwhile: list[Callable[[], object]] = []
+    commit, other = committer(tmp_path, meanwhile=meanwhile), committer(tmp_path, "other")
     commit(range(2), 0)
     other(range(2, 4), 0)
-    check, meanwhile = _DeltaWriter._check, list[Callable[[], object]]()
-
-    def overtaken(self: _DeltaWriter, table: DeltaTable, owner: str | None) -> None:
-        check(self, table, owner)
-        if meanwhile:
-            meanwhile.pop()()
-
-    monkeypatch.setattr(_DeltaWriter, "_check", overtaken)
     config, where = settings(tmp_path, by="[]")
     more = Field("more", PrimitiveType("long"))
     meanwhile.append(lambda: DeltaTable(tmp_path / "table").alter.add_columns(more))
@@ -239,19 +261,11 @@ def test_a_batch_is_added_once_and_compaction_changes_no_row(session: SparkSessi
     assert min(actions["min.n"].to_pylist()) == 0
 
 
-def test_readers_see_nothing_of_a_batch_that_is_not_committed(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = writer_of(session, tmp_path)
-    writer.write(rows_of(session, tmp_path, range(4)), 0, owner="one", since=None)
-    with monkeypatch.context() as patch:
-
-        def killed(*args: object) -> None:
-            raise InterruptedError
-
-        patch.setattr(_DeltaWriter, "_commit", killed)
-        with pytest.raises(InterruptedError):
-            writer.write(rows_of(session, tmp_path, range(4, 8)), 1, owner="one", since=None)
+def test_readers_see_nothing_of_a_batch_that_is_not_committed(session: SparkSession, tmp_path: Path) -> None:
+    writer_of(session, tmp_path).write(rows_of(session, tmp_path, range(4)), 0, owner="one", since=None)
+    killed = writer_of(session, tmp_path, owner="one", kind=Killed)
+    with pytest.raises(InterruptedError):
+        killed.write(rows_of(session, tmp_path, range(4, 8)), 1, owner="one", since=None)
     left = list((tmp_path / "table/data/one").glob("1-*"))
     assert [any(each.rglob("*.parquet")) for each in left] == [True]
     assert numbers_in(tmp_path) == list(range(4))
@@ -293,7 +307,7 @@ def test_a_directory_must_be_empty_or_a_table_with_the_same_partitions(
     config, where = settings(tmp_path, by="[]")
     assert isinstance(config.sink, DeltaSink)
     with pytest.raises(UsageError, match=r'was created with partition_by = \["date", "app"\]'):
-        _DeltaWriter(config.sink, config, where).prepare(session, "one")
+        DeltaWriter(config.sink, config, where).prepare(session, "one")
 
 
 def test_a_job_adds_each_line_once_though_its_last_commit_is_lost(pipes: Pipes) -> None:

@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.parse.rows import parse_lines
-from jetspark.logs.job.sinks.iceberg import IcebergSink, compaction
-from jetspark.logs.job.sinks.iceberg.table import load_table
+from jetspark.logs.job.sinks.iceberg import IcebergSink
+from jetspark.logs.job.sinks.iceberg.compaction import replace_files, small_files, write_merged
+from jetspark.logs.job.sinks.iceberg.table import load_table, note_version
 from jetspark.logs.job.sinks.iceberg.writer import IcebergWriter
 from jetspark.logs.toml_lines import Where
 from tests.cli.conftest import cli, no_settings
@@ -42,10 +43,35 @@ def settings(place: Path, by: str = '["date", "app"]', name: str = "test") -> tu
     return config_of(place, PARSE, format="iceberg", sink=f"{more}partition_by = {by}", name=name)
 
 
-def writer_of(place: Path, name: str = "test") -> IcebergWriter:
+class Overtaken(IcebergWriter):
+    """Something else happens, once, between its look at the table and its commit."""
+
+    def __init__(
+        self, sink: IcebergSink, config: Config, where: Where, meanwhile: list[Callable[[], object]]
+    ) -> None:
+        super().__init__(sink, config, where)
+        self._meanwhile = meanwhile
+
+    def evolved(self, schema: pyarrow.Schema) -> Table:
+        table = super().evolved(schema)
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        return table
+
+
+class Killed(IcebergWriter):
+    """Is killed before it commits."""
+
+    def commit(self, files: list[str], owner: str, batch: int) -> None:
+        raise InterruptedError
+
+
+def writer_of(
+    place: Path, name: str = "test", meanwhile: list[Callable[[], object]] | None = None
+) -> IcebergWriter:
     config, where = settings(place, name=name)
     assert isinstance(config.sink, IcebergSink)
-    writer = IcebergWriter(config.sink, config, where)
+    writer = Overtaken(config.sink, config, where, [] if meanwhile is None else meanwhile)
     writer._table = load_table(config.sink, config)
     return writer
 
@@ -81,15 +107,15 @@ def files_of(place: Path, numbers: range, **more: pyarrow.Array) -> list[str]:
 
 def test_a_batch_is_committed_once_though_another_writer_has_not_seen_it(tmp_path: Path) -> None:
     writer = writer_of(tmp_path)
-    writer._commit(files_of(tmp_path, range(4)), "one", 0)
+    writer.commit(files_of(tmp_path, range(4)), "one", 0)
     stale, other = writer_of(tmp_path), writer_of(tmp_path, "other")
-    writer._commit(files_of(tmp_path, range(4, 8)), "one", 1)
+    writer.commit(files_of(tmp_path, range(4, 8)), "one", 1)
     with pytest.raises(UsageError, match="has a batch 1 of this checkpoint"):
-        stale._commit(files_of(tmp_path, range(4, 8)), "one", 1)
+        stale.commit(files_of(tmp_path, range(4, 8)), "one", 1)
     with pytest.raises(UsageError, match="has rows of job test with another checkpoint"):
-        stale._commit(files_of(tmp_path, range(4, 8)), "two", 0)
-    other._commit(files_of(tmp_path, range(8, 12)), "two", 0)
-    writer._commit(files_of(tmp_path, range(12, 16)), "one", 2)
+        stale.commit(files_of(tmp_path, range(4, 8)), "two", 0)
+    other.commit(files_of(tmp_path, range(8, 12)), "two", 0)
+    writer.commit(files_of(tmp_path, range(12, 16)), "one", 2)
     assert numbers_in(tmp_path) == list(range(16))
     snapshot = table_of(tmp_path).current_snapshot()
     assert snapshot is not None
@@ -99,51 +125,43 @@ def test_a_batch_is_committed_once_though_another_writer_has_not_seen_it(tmp_pat
 
 @pytest.mark.parametrize(("owner", "batch"), [("two", 0), ("one", 1)])
 def test_a_commit_that_meets_another_one_is_repeated_unless_that_was_its_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, batch: int
+    tmp_path: Path, owner: str, batch: int
 ) -> None:
-    writer = writer_of(tmp_path)
-    writer._commit(files_of(tmp_path, range(4)), "one", 0)
+    meanwhile: list[Callable[[], object]] = []
+    writer = writer_of(tmp_path, meanwhile=meanwhile)
+    writer.commit(files_of(tmp_path, range(4)), "one", 0)
     other, files, theirs = (
         writer_of(tmp_path, "test" if owner == "one" else "other"),
         files_of(tmp_path, range(4, 8)),
         files_of(tmp_path, range(8, 12)),
     )
-    evolved, done = IcebergWriter._evolved, list[bool]()
-
-    def overtaken(self: IcebergWriter, schema: pyarrow.Schema) -> Table:
-        table = evolved(self, schema)
-        if self is writer and not done:
-            done.append(True)
-            other._commit(theirs, owner, batch)
-        return table
-
-    monkeypatch.setattr(IcebergWriter, "_evolved", overtaken)
+    meanwhile.append(lambda: other.commit(theirs, owner, batch))
     if owner == "one":
         with pytest.raises(UsageError, match="has a batch 1 of this checkpoint"):
-            writer._commit(files, "one", 1)
+            writer.commit(files, "one", 1)
         assert numbers_in(tmp_path) == [*range(4), *range(8, 12)]
     else:
-        writer._commit(files, "one", 1)
+        writer.commit(files, "one", 1)
         assert numbers_in(tmp_path) == list(range(12))
 
 
 def test_compaction_merges_the_files_of_a_partition_and_forgets_no_batch(tmp_path: Path) -> None:
     writer = writer_of(tmp_path)
     for batch in range(3):
-        writer._commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
+        writer.commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
     config, where = settings(tmp_path)
     kept = config.sink.compact(config, where, timedelta(days=1))
     assert kept == (6, 2, 0)
     assert numbers_in(tmp_path) == list(range(12))
     # The writer has not seen the compaction.
-    writer._commit(files_of(tmp_path, range(12, 16)), "one", 3)
+    writer.commit(files_of(tmp_path, range(12, 16)), "one", 3)
     removed = config.sink.compact(config, where, timedelta(0))
     assert removed == (4, 2, 10)
     assert numbers_in(tmp_path) == list(range(16))
     assert len(list(tmp_path.glob("table/data/**/*.parquet"))) == 2
     assert len(table_of(tmp_path).snapshots()) == 1
     with pytest.raises(UsageError, match="has a batch 3 of this checkpoint"):
-        writer._commit(files_of(tmp_path, range(12, 16)), "one", 3)
+        writer.commit(files_of(tmp_path, range(12, 16)), "one", 3)
     assert config.sink.compact(config, where, timedelta(0)).merged == 0
 
     found = table_of(tmp_path).scan().to_arrow()
@@ -157,32 +175,33 @@ def test_compaction_merges_the_files_of_a_partition_and_forgets_no_batch(tmp_pat
 
 
 def test_a_batch_may_be_added_while_files_are_merged_and_two_compactions_merge_them_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     writer = writer_of(tmp_path)
     for batch in range(2):
-        writer._commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
+        writer.commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
     config, where = settings(tmp_path)
-    write_merged, meanwhile = compaction._write_merged, list[Callable[[], object]]()
+    assert isinstance(config.sink, IcebergSink)
+    table = load_table(config.sink, config)
+    assert table is not None
 
-    def interrupted(*args: Any) -> None:
-        write_merged(*args)
-        if meanwhile:
-            meanwhile.pop()()
-
-    monkeypatch.setattr(compaction, "_write_merged", interrupted)
-    meanwhile.append(lambda: writer._commit(files_of(tmp_path, range(8, 12)), "one", 2))
-    assert config.sink.compact(config, where, timedelta(days=2)) == (4, 2, 0)
+    written = [(files, write_merged(table, files)) for files in small_files(table)]
+    writer.commit(files_of(tmp_path, range(8, 12)), "one", 2)
+    assert [replace_files(table, files, path) for files, path in written] == [True, True]
+    note_version(config.sink, table)
     assert numbers_in(tmp_path) == list(range(12))
-    meanwhile.append(lambda: config.sink.compact(config, where, timedelta(days=2)))
-    assert config.sink.compact(config, where, timedelta(days=2)) == (0, 0, 0)
+
+    written = [(files, write_merged(table, files)) for files in small_files(table)]
+    assert config.sink.compact(config, where, timedelta(days=2)) == (4, 2, 0)
+    assert [replace_files(table, files, path) for files, path in written] == [False, False]
+    assert [os.path.exists(path) for _, path in written] == [False, False]
     assert numbers_in(tmp_path) == list(range(12))
 
 
 def test_compaction_deletes_what_killed_processes_left_over_when_it_is_old(tmp_path: Path) -> None:
     writer = writer_of(tmp_path)
     (kept, _), (new, old) = files_of(tmp_path, range(2)), files_of(tmp_path, range(2, 4))
-    writer._commit([kept], "one", 0)
+    writer.commit([kept], "one", 0)
     (tmp_path / "table/data/one/empty").mkdir()
     for file in (kept, old, tmp_path / "table/data/one/empty"):
         os.utime(file, (0, 0))
@@ -197,8 +216,8 @@ def test_the_name_of_a_directory_may_contain_what_urls_may_not(tmp_path: Path) -
     place = tmp_path / "a b#[1] {é}"
     place.mkdir()
     writer = writer_of(place)
-    writer._commit(files_of(place, range(4)), "one", 0)
-    writer_of(place)._commit(files_of(place, range(4, 8)), "one", 1)
+    writer.commit(files_of(place, range(4)), "one", 0)
+    writer_of(place).commit(files_of(place, range(4, 8)), "one", 1)
     config, where = settings(place)
     assert config.sink.compact(config, where, timedelta(0)) == (4, 2, 4)
     assert numbers_in(place) == list(range(8))
@@ -211,28 +230,28 @@ def test_the_name_of_a_directory_may_contain_what_urls_may_not(tmp_path: Path) -
 
 def test_two_jobs_may_create_the_table_at_once(tmp_path: Path) -> None:
     one, two = writer_of(tmp_path), writer_of(tmp_path, "other")
-    one._commit(files_of(tmp_path, range(4)), "one", 0)
-    two._commit(files_of(tmp_path, range(4, 8)), "two", 0)
+    one.commit(files_of(tmp_path, range(4)), "one", 0)
+    two.commit(files_of(tmp_path, range(4, 8)), "two", 0)
     assert numbers_in(tmp_path) == list(range(8))
 
 
 def test_columns_may_be_added_and_left_out_but_not_change_their_type(tmp_path: Path) -> None:
     writer = writer_of(tmp_path)
-    writer._commit(files_of(tmp_path, range(2)), "one", 0)
-    writer._commit(files_of(tmp_path, range(2, 4), twice=pyarrow.array([7, 7])), "one", 1)
-    writer._commit(files_of(tmp_path, range(4, 6)), "one", 2)
+    writer.commit(files_of(tmp_path, range(2)), "one", 0)
+    writer.commit(files_of(tmp_path, range(2, 4), twice=pyarrow.array([7, 7])), "one", 1)
+    writer.commit(files_of(tmp_path, range(4, 6)), "one", 2)
     config, where = settings(tmp_path)
     config.sink.compact(config, where, timedelta(0))
     found = table_of(tmp_path).scan(selected_fields=("n", "twice")).to_arrow().sort_by("n")
     assert found["twice"].to_pylist() == [None, None, 7, 7, None, None]
     with pytest.raises(UsageError, match=r"sink\.path: .*/table has a column of another type: .*twice"):
-        writer._commit(files_of(tmp_path, range(6, 8), twice=pyarrow.array(["a", "b"])), "one", 3)
+        writer.commit(files_of(tmp_path, range(6, 8), twice=pyarrow.array(["a", "b"])), "one", 3)
 
 
 def test_the_command_line_compacts_beside_a_writer(cli: Cli, tmp_path: Path) -> None:
     writer = writer_of(tmp_path)
     for batch in range(2):
-        writer._commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
+        writer.commit(files_of(tmp_path, range(4 * batch, 4 * batch + 4)), "one", batch)
     file = tmp_path / "pipeline.toml"
     told = cli("pipeline", "compact", file, "--keep", "1h").out
     assert told == "4 files merged into 2, 0 files of old versions deleted\n"
@@ -270,22 +289,16 @@ def rows_of(session: SparkSession, place: Path, numbers: range) -> DataFrame:
     return parse_lines(messages_of(session, lines), config, where)
 
 
-def test_spark_writes_the_files_and_a_lost_attempt_is_removed(
-    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_writes_the_files_and_a_lost_attempt_is_removed(session: SparkSession, tmp_path: Path) -> None:
     config, where = settings(tmp_path)
     assert isinstance(config.sink, IcebergSink)
     writer = IcebergWriter(config.sink, config, where)
     writer.prepare(session, None)
     writer.write(rows_of(session, tmp_path, range(8)), 0, owner="one", since=None)
-    with monkeypatch.context() as patch:
-
-        def killed(*args: object) -> None:
-            raise InterruptedError
-
-        patch.setattr(IcebergWriter, "_commit", killed)
-        with pytest.raises(InterruptedError):
-            writer.write(rows_of(session, tmp_path, range(8, 16)), 1, owner="one", since=None)
+    killed = Killed(config.sink, config, where)
+    killed.prepare(session, "one")
+    with pytest.raises(InterruptedError):
+        killed.write(rows_of(session, tmp_path, range(8, 16)), 1, owner="one", since=None)
     left = list((tmp_path / "table/data/one").glob("1-*"))
     assert [any(each.rglob("*.parquet")) for each in left] == [True]
     assert numbers_in(tmp_path) == list(range(8))

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from jetspark.errors import UsageError
 from jetspark.logs.job.config import Config
 from jetspark.logs.job.config_file import read_config
-from jetspark.logs.job.sinks.delta import DeltaSink, _added, _DeltaWriter
+from jetspark.logs.job.sinks.delta import DeltaSink, DeltaWriter, _added
 from jetspark.logs.job.sinks.iceberg import IcebergSink
 from jetspark.logs.job.sinks.iceberg.table import load_table
 from jetspark.logs.job.sinks.iceberg.writer import IcebergWriter
@@ -87,13 +87,13 @@ def test_the_options_of_a_delta_table_reach_the_store(
     config, where = settings(tmp_path, "delta", f"storage_options = {{ {given} }}")
     assert isinstance(config.sink, DeltaSink)
     schema = StructType().add("n", "long")
-    writer = _DeltaWriter(config.sink, config, where)
+    writer = DeltaWriter(config.sink, config, where)
     for batch in range(3):
         put(f"delta/data/one/{batch}-a/part-0.parquet", range(2 * batch, 2 * batch + 2))
-        writer._commit(_added(config.sink, f"data/one/{batch}-a"), schema, "one", batch)
+        writer.commit(_added(config.sink, f"data/one/{batch}-a"), schema, "one", batch)
     assert config.sink.compact(config, where, timedelta(0)) == (3, 1, 3)
     with pytest.raises(UsageError, match="has a batch 2 of this checkpoint"):
-        _DeltaWriter(config.sink, config, where)._commit([], schema, "one", 2)
+        DeltaWriter(config.sink, config, where).commit([], schema, "one", 2)
     table = DeltaTable("s3a://logs/delta", storage_options=options)
     assert sorted(table.to_pyarrow_table()["n"].to_pylist()) == list(range(6))
 
@@ -116,12 +116,12 @@ def test_the_properties_of_an_iceberg_catalog_reach_the_store(
     for batch in range(3):
         file = f"iceberg/data/one/{batch}-a/part-0.parquet"
         put(file, range(2 * batch, 2 * batch + 2))
-        writer._commit([f"s3a://logs/{file}"], "one", batch)
+        writer.commit([f"s3a://logs/{file}"], "one", batch)
     assert config.sink.compact(config, where, timedelta(0)) == (3, 1, 3)
     assert config.sink.compact(config, where, timedelta(days=2)) == (0, 0, 0)
     put(file, range(4, 6))
     with pytest.raises(UsageError, match="has a batch 2 of this checkpoint"):
-        writer._commit([f"s3a://logs/{file}"], "one", 2)
+        writer.commit([f"s3a://logs/{file}"], "one", 2)
     table = load_table(config.sink, config)
     assert table is not None
     assert sorted(table.scan().to_arrow()["n"].to_pylist()) == list(range(6))

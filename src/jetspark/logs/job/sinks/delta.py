@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaSink"]
+__all__ = ["DeltaSink", "DeltaWriter"]
 
 #: Footers that are read at once: on an object store, each is a request or two.
 _READERS: Final = 8
@@ -66,7 +66,7 @@ class DeltaSink(VersionedSink, frozen=True):
         if self.writer == "spark":
             return _SparkWriter(self, config, where)
         self.require("deltalake", where)
-        return _DeltaWriter(self, config, where)
+        return DeltaWriter(self, config, where)
 
     def compact(self, config: Config, where: Where, keep: timedelta) -> Compacted:
         self.require("deltalake", where)
@@ -94,7 +94,7 @@ class DeltaSink(VersionedSink, frozen=True):
         return Compacted(merged["numFilesRemoved"], merged["numFilesAdded"], len(deleted))
 
 
-class _DeltaWriter(SinkWriter):
+class DeltaWriter(SinkWriter):
     """Writes files with Spark, and commits them with delta-rs."""
 
     _storage: Storage
@@ -120,7 +120,7 @@ class _DeltaWriter(SinkWriter):
         """Write a batch. Raises `UsageError` if a column has another type than in the table."""
         made = divided(rows, self._config.written_columns, self._sink.partition_by)
         with created_without(self._config.spark.umask):
-            table = self._evolved(made.schema)
+            table = self.evolved(made.schema)
         self._check(table, owner)
         if _has(table, owner, batch):
             if since is None:
@@ -133,11 +133,11 @@ class _DeltaWriter(SinkWriter):
         attempt.write(made, self._sink.partition_by)
         with created_without(self._config.spark.umask):
             if actions := _added(self._sink, attempt.directory):
-                self._commit(actions, made.schema, owner, batch)
+                self.commit(actions, made.schema, owner, batch)
         if since is not None:
             attempt.delete_others()
 
-    def _evolved(self, wanted: types.StructType) -> DeltaTable:
+    def evolved(self, wanted: types.StructType) -> DeltaTable:
         """The newest version of the table, with all columns: it is created, or gets the new ones."""
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - an extra
 
@@ -163,14 +163,15 @@ class _DeltaWriter(SinkWriter):
             table.update_incremental()
         return table
 
-    def _commit(self, actions: list[Any], schema: types.StructType, owner: str, batch: int) -> None:
+    def commit(self, actions: list[Any], schema: types.StructType, owner: str, batch: int) -> None:
+        """Add the files of a batch in one version. Raises `UsageError` if the table has the batch."""
         from deltalake import CommitProperties, Transaction  # noqa: PLC0415 - an extra
         from deltalake.exceptions import CommitFailedError  # noqa: PLC0415
 
         batches = [Transaction(owner, batch), Transaction(self._job, _fingerprint(owner))]
         for last in back_off(COMMIT_ATTEMPTS):
             try:
-                table = self._evolved(schema)
+                table = self.evolved(schema)
                 self._check(table, owner)
                 if _has(table, owner, batch):
                     raise batch_taken_error(self._where, self._sink.path, batch)

@@ -25,7 +25,7 @@ from jetspark.logs.job.sinks.versioned import RUN_AGAIN
 from jetspark.logs.job.storage import created_without
 from jetspark.logs.toml_lines import Where
 
-__all__ = ["compact"]
+__all__ = ["compact", "replace_files", "small_files", "write_merged"]
 
 #: The bytes of a large file; files of half of it and more are not merged.
 _LARGE: Final = 128 * 1024 * 1024
@@ -39,8 +39,8 @@ def compact(sink: IcebergSink, config: Config, where: Where, keep: timedelta) ->
             if table is None:
                 raise sink.path_error(where, "is not an Iceberg table yet")
             merged = written = 0
-            for files in _small_files(table):
-                if _merge(table, files):
+            for files in small_files(table):
+                if replace_files(table, files, write_merged(table, files)):
                     merged, written = merged + len(files), written + 1
             expired = _expire(table, datetime.now(UTC) - keep)
             note_version(sink, table)
@@ -53,7 +53,7 @@ def compact(sink: IcebergSink, config: Config, where: Where, keep: timedelta) ->
     return Compacted(merged, written, deleted)
 
 
-def _small_files(table: Table) -> Iterable[Sequence[FileScanTask]]:
+def small_files(table: Table) -> Iterable[Sequence[FileScanTask]]:
     """Small files of one partition that make a large one; none of them has rows that are deleted."""
     partitions: dict[tuple[int, str], list[FileScanTask]] = defaultdict(list)
     for task in table.scan().plan_files():
@@ -73,10 +73,22 @@ def _small_files(table: Table) -> Iterable[Sequence[FileScanTask]]:
             yield together
 
 
-def _merge(table: Table, files: Sequence[FileScanTask]) -> bool:
-    """Replace files with one that has their rows, unless another process has replaced some of them."""
+def write_merged(table: Table, files: Sequence[FileScanTask]) -> str:
+    """Write the rows of files to a new one, which is not in the table yet. Returns its path."""
     path = f"{table.location()}/data/compacted/{uuid.uuid4().hex}.parquet"
-    _write_merged(table, files, path)
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_record_batches(files)
+    with (
+        table.io.new_output(path).create() as stream,
+        pyarrow.parquet.ParquetWriter(stream, schema, compression="zstd") as file,
+    ):
+        for batch in rows:
+            file.write_table(pyarrow.Table.from_batches([batch]).cast(schema))
+    return path
+
+
+def replace_files(table: Table, files: Sequence[FileScanTask], path: str) -> bool:
+    """Replace files with the merged one; delete that if another process has replaced some of them."""
     merged = {task.file.file_path for task in files}
     for last in back_off(COMMIT_ATTEMPTS):
         table.refresh()
@@ -91,17 +103,6 @@ def _merge(table: Table, files: Sequence[FileScanTask]) -> bool:
         else:
             break
     return True
-
-
-def _write_merged(table: Table, files: Sequence[FileScanTask], path: str) -> None:
-    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_record_batches(files)
-    with (
-        table.io.new_output(path).create() as stream,
-        pyarrow.parquet.ParquetWriter(stream, schema, compression="zstd") as file,
-    ):
-        for batch in rows:
-            file.write_table(pyarrow.Table.from_batches([batch]).cast(schema))
 
 
 def _replace(table: Table, files: Sequence[FileScanTask], path: str) -> None:

@@ -93,7 +93,7 @@ class IcebergWriter(SinkWriter):
             if not self._sink.partition_by:  # Spark writes a file even if there is no row.
                 files = [file for file in files if self._footer(file).num_rows]
             if files:
-                self._commit(files, owner, batch)
+                self.commit(files, owner, batch)
         if since is not None:
             attempt.delete_others()
 
@@ -104,13 +104,14 @@ class IcebergWriter(SinkWriter):
         copies = {f"_{name}": F.col(name) for name in by}
         attempt.write(made.withColumns(copies) if by else made, tuple(copies))
 
-    def _commit(self, files: list[str], owner: str, batch: int) -> None:
+    def commit(self, files: list[str], owner: str, batch: int) -> None:
+        """Add the files of a batch in one snapshot. Raises `UsageError` if the table has the batch."""
         schema = _schema(self._footer(files[0]))
         batches = {batch_property(owner): str(batch), checkpoint_property(self._config): owner}
         summary = {"jetspark.checkpoint": owner, "jetspark.batch": str(batch)}
         for last in back_off(COMMIT_ATTEMPTS):
             try:
-                table = self._evolved(schema)
+                table = self.evolved(schema)
                 self._check(table, owner)
                 if has_batch(table, owner, batch):
                     raise batch_taken_error(self._where, self._sink.path, batch)
@@ -130,7 +131,7 @@ class IcebergWriter(SinkWriter):
         with io.new_input(path).open() as file:
             return pyarrow.parquet.read_metadata(file)
 
-    def _evolved(self, schema: pyarrow.Schema) -> Table:
+    def evolved(self, schema: pyarrow.Schema) -> Table:
         """The newest version of the table, with all columns: it is created, or gets the new ones."""
         if self._table is None:
             self._table = self._create(schema)
