@@ -41,7 +41,7 @@ export THOROUGH SCREENSHOTS
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(SPARK) ## create .venv with the locked tools, Spark, Java if none fits, and jetspark, editable
+install: $(WARM) ## create .venv with the locked tools, Spark, Java if none fits, and jetspark, editable
 	@scripts/with-java true
 	@echo "jetspark is installed in $(VENV). Next: make test, make demo."
 
@@ -158,9 +158,10 @@ $(SPARK): requirements/spark.lock $(DEV)
 # the tests, which otherwise each worker would compile for itself.
 $(WARM): $(SPARK)
 	@echo "Archiving the classes of Spark and compiling the tests ..."
-	@scripts/with-java $(PY) -m tests.support.quick_spark 2>$(VENV)/archive.log || \
-	    echo "No archive; tests are slower without it. The reason is in $(VENV)/archive.log"
-	@$(PY) -m pytest --collect-only -q tests >/dev/null
+	@$(PY) -m pytest --collect-only -q tests >/dev/null & \
+	scripts/with-java $(PY) -m tests.support.quick_spark 2>$(VENV)/archive.log || \
+	    echo "No archive; tests are slower without it. The reason is in $(VENV)/archive.log"; \
+	wait $$!
 	@touch $@
 
 $(DOCS): requirements/docs.lock | $(PY)
