@@ -6,6 +6,7 @@ Error                              everything below; `hint` says what the user c
 │   ├── MaxPayloadError            the message is larger than the server's `max_payload`
 │   └── HeadersNotSupported        headers were given, the server does not support them
 ├── Timeout (TimeoutError)         a deadline passed; the connection stays open
+│   └── NotSent                    a request could not be sent in time: it had no effect
 ├── ConnectionError (OSError)      the connection could not be made or kept
 │   ├── NoServersError             none of the servers could be reached
 │   ├── ConnectionClosed           the connection is closed (by the user or for good)
@@ -122,6 +123,7 @@ __all__ = [
     "NoServersError",
     "NoStreamForSubject",
     "NotJetStreamMessage",
+    "NotSent",
     "ObjectExists",
     "ObjectNotFound",
     "OutboundBufferFull",
@@ -194,6 +196,10 @@ class Timeout(Error, TimeoutError):
     """A deadline passed. The connection stays open."""
 
     transient = True
+
+
+class NotSent(Timeout):
+    """A request could not be written before its deadline. It was withdrawn, and had no effect."""
 
 
 class ConnectionError(Error, builtins.ConnectionError):

@@ -14,6 +14,7 @@ from jetspark import (
     MaxPayloadError,
     Msg,
     NoResponders,
+    NotSent,
     PermissionsViolation,
     Timeout,
     UsageError,
@@ -22,9 +23,10 @@ from jetspark import (
 from jetspark.server import Server, User
 from jetspark.wire import PubFrame, encode
 from tests.support.cases import for_each
+from tests.support.proxy import TCPProxy
 from tests.support.raw import RawClient
 from tests.support.scripted import Peer, ScriptedServer
-from tests.support.watch import Watch
+from tests.support.watch import Watch, eventually
 
 
 def waiting(nc: Connection) -> int:
@@ -237,3 +239,42 @@ async def test_every_request_fails_at_once_while_the_inbox_is_not_permitted() ->
         assert waiting(nc) == 0
         assert nc.session.receivers == []
         assert nc.connected
+
+
+async def test_a_request_that_was_not_written_when_the_connection_broke_is_written_to_the_next_one(
+    server: Server, proxy: TCPProxy
+) -> None:
+    async with (
+        connect(server.url) as other,
+        connect(proxy.url, reconnect_wait=0.01, pending_size=128 * 1024 * 1024) as nc,
+    ):
+        await other.subscribe("echo", callback=lambda message: message.respond(message.data))
+        await other.flush()
+        proxy.stall()
+        transport = nc.session.transport
+        assert transport is not None
+        while transport.writable:
+            nc.publish("filling", bytes(1000 * 1000))
+            await asyncio.sleep(0)  # The socket takes what it can.
+        asking = asyncio.create_task(nc.request("echo", b"hello", timeout=30))
+        await asyncio.sleep(0.01)
+        assert nc.session.outbox.size
+        proxy.cut()
+        proxy.unstall()
+        assert (await asking).data == b"hello"
+
+
+async def test_a_request_that_cannot_be_written_in_time_is_withdrawn(server: Server) -> None:
+    async with connect(server.url, reconnect_wait=0.01) as nc:
+        server.kill()
+        await eventually(lambda: not nc.connected, "the end of the connection")
+        await nc.publish("kept", b"1")
+        size = nc.session.outbox.size
+        with pytest.raises(NotSent):
+            await nc.request("service", b"1", timeout=0.01)
+        asking = asyncio.create_task(nc.request("service", b"1", timeout=30))
+        await asyncio.sleep(0.01)
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert [each async for each in nc.request_many("service", timeout=0.01)] == []
+        assert nc.session.outbox.size == size

@@ -217,7 +217,7 @@ def _control(data: bytes) -> None:
 
 
 def _object(data: bytes) -> None:
-    info = stored_info(data, datetime.now(UTC))
+    info = stored_info(data, datetime.now(UTC), "b")
     _use(info)
     assert not same_digest(info.digest, b"another")
     assert info.link is None or info.link.bucket is not None

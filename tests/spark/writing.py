@@ -60,7 +60,8 @@ def payloads(js: blocking.JetStream, stream: str) -> list[str]:
 def tagged(frame: Any, act: Callable[[int, int, int], None], *, size: int = 0) -> Any:
     """The rows of `counted`, padded to `size` bytes, with the number of the attempt as header `attempt`.
 
-    `act` is called with partition, attempt and how many batches the task has handed on.
+    Rows of two attempts differ, so they have ids. `act` is called with partition, attempt
+    and how many batches the task has handed on.
     """
 
     def tag(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +74,8 @@ def tagged(frame: Any, act: Callable[[int, int, int], None], *, size: int = 0) -
             data = [text.ljust(size) for text in batch.column(0).to_pylist()]
             kind = pa.map_(pa.string(), pa.string())
             headers = pa.array([[("attempt", str(attempt))]] * len(data), kind)
-            yield pa.RecordBatch.from_arrays([pa.array(data, pa.string()), headers], ["data", "headers"])
+            columns = [pa.array(data, pa.string()), headers, batch.column(0)]
+            yield pa.RecordBatch.from_arrays(columns, ["data", "headers", "msg_id"])
             act(partition, attempt, number)
 
-    return frame.mapInArrow(tag, "data string, headers map<string,string>")
+    return frame.mapInArrow(tag, "data string, headers map<string,string>, msg_id string")

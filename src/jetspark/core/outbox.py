@@ -2,7 +2,8 @@
 
 The outbox outlives the transports. While disconnected it keeps published frames; when a transport breaks it
 keeps those not yet handed to it, except the frames that set up the session, which every session writes again.
-So nothing is lost silently: a frame is written, kept, or refused with an error.
+So nothing is lost silently: a frame is written, kept, or refused with an error. A request whose caller gave
+up is withdrawn: it must not act when the connection is back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["TURN", "Outbox"]
 TURN: Final = 128 * 1024
 #: From this many on, they are handed to the transport at once: the caller may not await.
 _INLINE: Final = 1024 * 1024
+#: The server takes no longer first line of a message.
+_FIRST_LINE: Final = 4096
 #: Most PONGs that wait. A server needs the last one only.
 _PONGS: Final = 1024
 
@@ -197,6 +200,27 @@ class Outbox:
         self._sink = None
         self._pongs = 0
         self._replace([frame for frame in self.queue.frames if type(frame) is not SessionFrame])
+
+    def replies(self) -> set[bytes]:
+        """The reply subjects of the messages that wait."""
+        found = set()
+        for frame in self.queue.frames:
+            if frame.startswith((b"PUB ", b"HPUB ")):
+                words = frame[: frame.index(b"\r\n")].split(b" ")
+                if len(words) == (4 if words[0] == b"PUB" else 5):
+                    found.add(words[2])
+        return found
+
+    def withdraw(self, reply: bytes) -> bool:
+        """Drop the message with this unique reply subject. False if it does not wait: it was handed over."""
+        frames = self.queue.frames
+        word = b" %b " % reply
+        for index, frame in enumerate(frames):
+            if frame.find(word, 0, _FIRST_LINE) > 0:
+                self.queue.size -= len(frame)
+                del frames[index]
+                return True
+        return False
 
     def drop_larger(self, max_payload: int) -> int:
         """Drop the messages larger than `max_payload` bytes; returns how many."""

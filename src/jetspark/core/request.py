@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeAlias
 
 from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
-from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, Timeout
+from jetspark.errors import ConnectionClosed, ConnectionLost, Error, NoResponders, NotSent, Timeout
 from jetspark.wire import MsgFrame
 from jetspark.wire.headers import NO_RESPONDERS
 
 if TYPE_CHECKING:
     from jetspark.core.connection import Connection
 
-__all__ = ["Accepts", "Requests", "no_responders"]
+__all__ = ["Accepts", "Requests", "no_responders", "not_sent"]
 
 #: Whether the payload is an answer to the request.
 Accepts: TypeAlias = Callable[[bytes], bool]
@@ -44,16 +44,22 @@ class Requests(Receiver):
         """Publish a request, given the subject for its answer, and return the first answer.
 
         Answers whose payload `accepts` refuses are dropped, and it keeps waiting: any client that subscribes
-        to the subject may answer. Raises what `publish` and `Connection.request` raise.
+        to the subject may answer. A request that was not written yet when its caller gives up is never
+        written. Raises what `publish` and `Connection.request` raise.
         """
         loop = asyncio.get_running_loop()
         token = b"%d" % next(self._tokens)
+        reply = self._prefix + token
         future: asyncio.Future[Msg] = loop.create_future()
         timer = loop.call_later(max(timeout, 0.0), _expire, future, subject, timeout)
         self._waiting[token] = subject, future, accepts
         try:
-            publish(self._prefix + token)
+            publish(reply)
             return await future
+        except BaseException as error:
+            if self._connection.session.outbox.withdraw(reply) and isinstance(error, Timeout):
+                raise not_sent(subject, timeout) from None
+            raise
         finally:
             timer.cancel()
             self._waiting.pop(token, None)
@@ -72,12 +78,18 @@ class Requests(Receiver):
                 future.set_result(Msg(frame, self._connection))
 
     def disconnected(self) -> None:
-        """Fail the open requests: it is unknown whether the server received them."""
+        """Fail the open requests that were written: it is unknown whether the server received them.
+
+        The others are written when the connection is back.
+        """
+        if not self._waiting:
+            return
         self._fail_all(
             lambda subject: ConnectionLost(
                 f"the connection broke while waiting for the answer on {subject!r}",
-                hint="The connection reconnects. Repeat the request if it is safe to repeat",
-            )
+                hint="It is unknown whether the server received the request. Repeat it if that is safe",
+            ),
+            but=self._connection.session.outbox.replies(),
         )
 
     def closed(self, error: Error | None) -> None:
@@ -92,10 +104,14 @@ class Requests(Receiver):
                 future.set_exception(error)
                 self._waiting.pop(token, None)
 
-    def _fail_all(self, make_error: Callable[[str], Error]) -> None:
+    def _fail_all(self, make_error: Callable[[str], Error], but: Collection[bytes] = ()) -> None:
+        """Fail all open requests but those with these reply subjects."""
         waiting, self._waiting = self._waiting, {}
-        for subject, future, _ in waiting.values():
-            if not future.done():
+        for token, request in waiting.items():
+            subject, future, _ = request
+            if self._prefix + token in but:
+                self._waiting[token] = request
+            elif not future.done():
                 future.set_exception(make_error(subject))
 
 
@@ -105,6 +121,14 @@ def no_responders(frame: MsgFrame, subject: str) -> NoResponders | None:
     if frame.data or not frame.header.startswith(NO_RESPONDERS):
         return None
     return NoResponders(f"no responders on {subject!r}", hint="Is the service running, and in this account?")
+
+
+def not_sent(subject: str, timeout: float) -> NotSent:
+    """The error of a request that was withdrawn when its time was over."""
+    return NotSent(
+        f"the request on {subject!r} was not sent within {timeout:.3g} s",
+        hint="The connection is down, or the server does not read. The request had no effect",
+    )
 
 
 def _expire(future: asyncio.Future[Msg], subject: str, timeout: float) -> None:

@@ -60,4 +60,5 @@ async def request_many(
             if stall is not None:
                 wait = min(wait, stall)
     finally:
+        connection.session.outbox.withdraw(inbox.encode())
         await subscription.unsubscribe()

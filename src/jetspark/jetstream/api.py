@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jetspark.core.headers import header_block
 from jetspark.core.numbers import check_seconds
+from jetspark.core.request import not_sent
 from jetspark.core.server_info import Feature
 from jetspark.errors import (
     APIError,
@@ -20,6 +21,7 @@ from jetspark.errors import (
     JetStreamNotEnabled,
     MessageNotFound,
     NoResponders,
+    NotSent,
     PermissionsViolation,
     RemoteProtocolError,
     Timeout,
@@ -273,13 +275,10 @@ class API:
             try:
                 data = await self._request(subject, payload, block, wait, while_draining)
                 return APIAnswer(data, repeated)
-            except Timeout:
+            except Timeout as error:
+                repeated = repeated or not isinstance(error, NotSent)
                 if not safe or backoff.left <= 0:
-                    raise Timeout(
-                        f"JetStream did not answer on {subject!r} within {seconds} s",
-                        hint="Check the permissions, `domain`, and whether the cluster has a leader",
-                    ) from None
-                repeated = True
+                    raise (_no_answer if repeated else not_sent)(subject, seconds) from None
             except NoResponders:
                 # A server that starts accepts clients before it has JetStream. Its INFO says nothing about
                 # other domains and accounts.
@@ -307,6 +306,14 @@ class API:
         with Inbox(self.connection) as inbox:
             inbox.ask(subject, payload, block)
             return (await inbox.take(timeout))[0].data
+
+
+def _no_answer(subject: str, seconds: float) -> Timeout:
+    return Timeout(
+        f"JetStream did not answer on {subject!r} within {seconds:.3g} s: it is unknown whether it received"
+        " the request",
+        hint="Check the permissions, `domain`, and whether the cluster has a leader",
+    )
 
 
 def _list(answer: dict[str, Any], name: str, kind: type) -> list[Any]:

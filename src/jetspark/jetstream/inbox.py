@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jetspark.core.connection import Connection
 from jetspark.core.receiver import Receiver
-from jetspark.core.request import no_responders
+from jetspark.core.request import no_responders, not_sent
 from jetspark.core.signal import Signal
 from jetspark.errors import ConnectionClosed, ConnectionLost, Error, Timeout
 from jetspark.jetstream.message.stored import is_stored
@@ -38,6 +38,7 @@ class Inbox(Receiver):
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._withdraw()
         self._session.unsubscribe(self)
         self._session.forget(self)
 
@@ -49,6 +50,7 @@ class Inbox(Receiver):
         encoded = check_filter(subject)
         if self._connection.closed:
             raise ConnectionClosed("the connection is closed")
+        self._withdraw()
         self._number += 1
         self._reply = b"%b.%d" % (self._prefix, self._number)
         self._asked = subject
@@ -68,6 +70,8 @@ class Inbox(Receiver):
             if self._error is not None:
                 raise self._error
             if not await self._changed.wait(timeout) and not self._frames:
+                if self._withdraw():
+                    raise not_sent(self._asked, timeout)
                 raise Timeout(f"no answer on {self._asked!r} within {timeout:.3g} s")
         frames, self._frames = self._frames, []
         return frames
@@ -100,6 +104,10 @@ class Inbox(Receiver):
     def closed(self, error: Error | None) -> None:
         """No more answers will arrive."""
         self._fail(error or ConnectionClosed("the connection was closed during a request"))
+
+    def _withdraw(self) -> bool:
+        """Drop the request if it waits for the connection: nobody waits for its answer any more."""
+        return bool(self._reply) and self._session.outbox.withdraw(self._reply)
 
     def _fail(self, error: Error) -> None:
         self._error = error

@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 import weakref
+from contextlib import suppress
 
 __all__ = ["Guarded"]
 
@@ -69,6 +70,13 @@ class Guarded:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal. Does nothing when the program has ended."""
         self._process.send_signal(number)
+
+    def suspend(self) -> None:
+        """Send SIGSTOP, and return when the program stands still: its threads run on for a moment."""
+        self.signal(signal.SIGSTOP)
+        if hasattr(os, "waitid"):  # Not on macOS.
+            with suppress(ChildProcessError):  # It has ended.
+                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def end(self, timeout: float) -> None:
         """Send SIGTERM, and SIGKILL after `timeout` seconds; with 0 send SIGKILL at once.

@@ -292,7 +292,7 @@ class Server:
     def pause(self) -> None:
         """Send SIGSTOP: it stops answering, and its connections stay open."""
         self._log_event("paused")
-        self._running().signal(signal.SIGSTOP)
+        self._running().suspend()
 
     def resume(self) -> None:
         """Send SIGCONT, which ends `pause`."""

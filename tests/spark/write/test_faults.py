@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql.connect.session import SparkSession
 
 from jetspark import MessageNotFound, StreamConfig, blocking
@@ -19,6 +20,9 @@ from tests.spark.taps import hold_first, wait_for
 from tests.spark.writing import counted, messages, payloads, start_writing, tagged, write
 from tests.support.leaders import leader_of_now
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Rows, in two partitions. A batch has 500 of them on that cluster, and more bytes than Spark holds back.
 COUNT, SIZE = 10_000, 400
@@ -102,6 +106,29 @@ def test_tasks_of_a_job_that_fail_and_are_tried_again_write_each_row_once(
     found = messages(bench.js, stream)
     assert_exactly([message.data.decode().rstrip() for message in found], expected(COUNT))
     assert_tried_again(found)
+
+
+def test_tasks_that_get_their_rows_in_another_order_when_they_are_tried_again_write_each_row_once(
+    remote: SparkSession, bench: Bench
+) -> None:
+    """A shuffle may do that. The rows have no ids of their own."""
+    stream = bench.stream()
+
+    def shuffled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        context = TaskContext.get()
+        assert context is not None
+        table = pa.Table.from_batches(list(batches))
+        if context.attemptNumber():
+            table = table.take(list(range(table.num_rows))[::-1])
+        yield from table.slice(0, 4000).to_batches(max_chunksize=500)
+        if not context.attemptNumber():
+            raise RuntimeError("this task fails")
+        yield from table.slice(4000).to_batches(max_chunksize=500)
+
+    write(counted(remote, COUNT).mapInArrow(shuffled, "data string"), bench.url, subject=f"{stream}.a")
+    assert_exactly(payloads(bench.js, stream), expected(COUNT))
 
 
 def test_a_slow_task_and_its_speculative_copy_write_each_row_once(

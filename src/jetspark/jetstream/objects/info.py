@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from datetime import datetime
 from typing import Annotated, ClassVar, Final
 
@@ -17,6 +18,7 @@ __all__ = [
     "ObjectLink",
     "ObjectMeta",
     "ObjectOptions",
+    "claimed_nuid",
     "digest_text",
     "same_digest",
     "stored_info",
@@ -24,6 +26,8 @@ __all__ = [
 
 #: ADR-20: the size of a chunk in bytes.
 CHUNK_SIZE: Final = 128 * 1024
+#: An id of chunks: one token of a subject, without wildcards.
+_NUID: Final = re.compile(r"[^\s.*>\x00-\x20\x7f]{0,128}")
 _SHA_256: Final = "SHA-256="
 
 
@@ -96,11 +100,35 @@ class ObjectInfo(Model, frozen=True, kw_only=True):
         return self.options.link if self.options is not None else None
 
 
-def stored_info(data: bytes, modified: datetime) -> ObjectInfo:
-    """The info in a stored message. Raises `RemoteProtocolError`."""
+def stored_info(data: bytes, modified: datetime, bucket: str) -> ObjectInfo:
+    """The info in a stored message of `bucket`. Raises `RemoteProtocolError`.
+
+    Any client may store anything there, and chunks are purged by `nuid`: with a wildcard in it, all of them.
+    """
     wire = decode_object(data)
-    wire.pop("mtime", None)  # Other clients may store anything here.
-    return msgspec.structs.replace(ObjectInfo.from_wire(wire), modified=modified)
+    wire.pop("mtime", None)
+    info = ObjectInfo.from_wire(wire)
+    if info.bucket != bucket:
+        raise _unreadable(bucket, f"its bucket is {info.bucket[:80]!r}")
+    if not _NUID.fullmatch(info.nuid) or (info.chunks and not info.nuid):
+        raise _unreadable(bucket, f"its nuid is {info.nuid[:80]!r}")
+    return msgspec.structs.replace(info, modified=modified)
+
+
+def claimed_nuid(data: bytes) -> str | None:
+    """The id of chunks in metadata whose rest cannot be read; None without a valid one."""
+    try:
+        nuid = decode_object(data).get("nuid")
+    except RemoteProtocolError:
+        return None
+    return nuid if isinstance(nuid, str) and nuid and _NUID.fullmatch(nuid) else None
+
+
+def _unreadable(bucket: str, reason: str) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f"the metadata of an object of bucket {bucket} cannot be read: {reason}",
+        hint="Put or delete the object: that replaces its metadata",
+    )
 
 
 def digest_text(digest: bytes) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from jetspark.errors import MessageNotFound
+from jetspark.errors import MessageNotFound, RemoteProtocolError
 from jetspark.jetstream.api import API
 from jetspark.jetstream.manage import streams
 from jetspark.jetstream.message.stored import StoredMessage
 from jetspark.jetstream.model.requests import MsgGetRequest, PurgeRequest
 from jetspark.jetstream.model.stream import StreamConfig
-from jetspark.jetstream.objects.info import stored_info
+from jetspark.jetstream.objects.info import claimed_nuid, stored_info
 from jetspark.jetstream.objects.names import chunk_subject, object_stream
 from jetspark.jetstream.read import direct
 from jetspark.jetstream.read.listing import concurrently
@@ -23,8 +23,8 @@ __all__ = ["purge_orphans"]
 async def purge_orphans(api: API, bucket: str, older_than: float) -> int:
     """Remove the chunks that belong to no object and whose last one is older than so many seconds.
 
-    Only the leader is asked: a replica may not have the metadata yet. Raises `RemoteProtocolError`, and
-    removes nothing, if it cannot be read: its chunks would seem to belong to no object.
+    Only the leader is asked: a replica may not have the metadata yet. Metadata that cannot be read still
+    keeps the chunks that it names.
     """
     stream = object_stream(bucket)
     # The chunks before the metadata: an object that is completed in between is known then.
@@ -49,7 +49,11 @@ async def _owned(api: API, bucket: str) -> set[str]:
 
     async def owned(subject: str) -> str | None:
         last = await _last(api, object_stream(bucket), subject)
-        info = stored_info(last.data, last.timestamp)
+        try:
+            info = stored_info(last.data, last.timestamp, bucket)
+        except RemoteProtocolError:
+            nuid = claimed_nuid(last.data)
+            return None if nuid is None else chunk_subject(bucket, nuid)
         return None if info.deleted else chunk_subject(bucket, info.nuid)
 
     backoff = Backoff(api.timeout)

@@ -70,7 +70,8 @@ class ObjectWatch(Changes[ObjectInfo]):
 
 
 class _Stored(NamedTuple):
-    info: ObjectInfo
+    #: None if the metadata cannot be read: it can be replaced.
+    info: ObjectInfo | None
     sequence: int
 
 
@@ -141,7 +142,12 @@ class ObjectStore(Bucket):
         subject = meta_subject(self.bucket, meta.name)
         backoff = self._backoff()
         while True:
-            old = await self._existing(name)
+            old = await self._last(name)
+            if old is None or (old.info is not None and old.info.deleted):
+                raise ObjectNotFound(bucket=self.bucket, name=name, deleted=old is not None)
+            if old.info is None:
+                await self.info(name)  # Raises the reason why it cannot be read, or it was replaced just now.
+                continue
             renamed = meta.name != name
             expected = await self._check_free(meta.name, links_too=True) if renamed else old.sequence
             info = msgspec.structs.replace(
@@ -168,9 +174,13 @@ class ObjectStore(Bucket):
         stored = await self._last(name)
         if stored is None:
             raise ObjectNotFound(bucket=self.bucket, name=name)
-        if stored.info.deleted:
+        if stored.info is None:
+            info = ObjectInfo(name=name, bucket=self.bucket, nuid=new_nuid(), deleted=True)
+        elif stored.info.deleted:
             return stored.info
-        info = msgspec.structs.replace(stored.info, deleted=True, size=0, chunks=0, digest="")
+        else:
+            # Other clients may have stored another name.
+            info = msgspec.structs.replace(stored.info, name=name, deleted=True, size=0, chunks=0, digest="")
         return await to_the_end(self._replace(meta_subject(self.bucket, name), info))
 
     async def purge_orphans(self, *, older_than: float = 3600.0) -> int:
@@ -212,7 +222,7 @@ class ObjectStore(Bucket):
             raise ObjectNotFound(bucket=self.bucket, name=name) from None
         except StreamNotFound as error:
             raise not_found(self.stream_name, error) from None
-        info = stored_info(message.data, message.timestamp)
+        info = stored_info(message.data, message.timestamp, self.bucket)
         if info.deleted and not include_deleted:
             raise ObjectNotFound(bucket=self.bucket, name=name, deleted=True)
         return info
@@ -282,9 +292,9 @@ class ObjectStore(Bucket):
 
         def read(delivered: FeedMessage) -> ObjectInfo | None:
             try:
-                info = stored_info(delivered.frame.data, delivered.metadata.timestamp)
+                info = stored_info(delivered.frame.data, delivered.metadata.timestamp, self.bucket)
             except RemoteProtocolError as error:
-                self._api.connection.report(error)  # Any client may store anything here.
+                self._api.connection.report(error)
                 return None
             return None if info.deleted and ignore_deletes else info
 
@@ -301,18 +311,17 @@ class ObjectStore(Bucket):
             return None
         except StreamNotFound as error:
             raise not_found(self.stream_name, error) from None
-        return _Stored(stored_info(message.data, message.timestamp), message.sequence)
-
-    async def _existing(self, name: str) -> _Stored:
-        stored = await self._last(name)
-        if stored is None or stored.info.deleted:
-            raise ObjectNotFound(bucket=self.bucket, name=name, deleted=stored is not None)
-        return stored
+        try:
+            info = stored_info(message.data, message.timestamp, self.bucket)
+        except RemoteProtocolError:
+            info = None
+        return _Stored(info, message.sequence)
 
     async def _check_free(self, name: str, *, links_too: bool = False) -> int:
         """The sequence of the metadata that a new object replaces; 0 for none. Raises `ObjectExists`."""
         stored = await self._last(name)
-        if stored is not None and not stored.info.deleted and (links_too or stored.info.link is None):
+        info = stored.info if stored is not None else None
+        if info is not None and not info.deleted and (links_too or info.link is None):
             raise ObjectExists(bucket=self.bucket, name=name)
         return stored.sequence if stored is not None else 0
 
@@ -354,13 +363,14 @@ class ObjectStore(Bucket):
                     raise
                 published = info  # Only the answer was lost.
                 break
-        if existing is not None and existing.info.chunks:
+        if existing is not None and existing.info is not None and existing.info.chunks:
             await discard(self._api, self.bucket, existing.info.nuid)
         return published
 
     async def _is_last(self, info: ObjectInfo) -> bool:
         stored = await self._last(info.name)
-        return stored is not None and (stored.info.nuid, stored.info.deleted) == (info.nuid, info.deleted)
+        last = stored.info if stored is not None else None
+        return last is not None and (last.nuid, last.deleted) == (info.nuid, info.deleted)
 
     async def _publish(self, subject: str, info: ObjectInfo, expected: int) -> ObjectInfo:
         await publish(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from jetspark.core.headers import header_block
 from jetspark.core.numbers import check_seconds
-from jetspark.errors import ConnectionLost, Error, Timeout, WrongLastMsgId, WrongLastSequence
+from jetspark.errors import ConnectionLost, Error, NotSent, Timeout, WrongLastMsgId, WrongLastSequence
 from jetspark.jetstream.model.requests import PubAck, is_from_stream, parse_pub_ack
 from jetspark.jetstream.publish.attempts import is_temporary_refusal, no_acknowledgement, repeat_for
 from jetspark.jetstream.publish.headers import (
@@ -70,6 +70,8 @@ async def publish(
             answer = await api.connection.request_block(subject, data, block, timeout=wait, accepts=accepts)
             return parse_pub_ack(answer.data)
         except Timeout as error:
+            if isinstance(error, NotSent) and not unknown:
+                raise
             unknown = True
             safe = "Publishing it again with the same msg_id is safe"
             hint = f"the server's disk may be full. {safe if has_id else 'A msg_id makes repeating safe'}"

@@ -5,7 +5,7 @@
 | `data`    | `string` or `binary`                                  | required; null is an empty payload     |
 | `subject` | `string`                                              | default: the option `subject`          |
 | `headers` | `map<string, string>` or `map<string, array<string>>` | may be null                            |
-| `msg_id`  | `string`                                              | default: built from the row's position |
+| `msg_id`  | `string`                                              | default: built from the row's content  |
 
 The other columns of a read (`stream`, `sequence`, `timestamp`, `num_delivered`) are ignored, so that a
 DataFrame can be written as it was read. Any further column is refused, because its values would be lost.
@@ -23,6 +23,7 @@ from jetspark.errors import UsageError
 from jetspark.jetstream.publish.bulk import Outgoing
 from jetspark.jetstream.publish.headers import MSG_ID, check_msg_id, is_control_header, is_publish_header
 from jetspark.spark.write.dead_letters import dead_letter
+from jetspark.spark.write.ids import RowIds
 from jetspark.wire.subjects import encode_subject
 
 __all__ = ["COLUMNS", "Columns", "RowEncoder", "check_columns", "check_types"]
@@ -120,10 +121,11 @@ class RowEncoder:
         #: Bytes of headers and payload that the server accepts.
         self._max_size = max_size
         self._id_prefix = id_prefix
+        self._ids = RowIds()
         self._place = place
         expected = {"Nats-Expected-Stream": stream} if stream else {}
         self._expected = expected
-        # Most rows have a generated id and no headers: their blocks differ in one number.
+        # Most rows have a generated id and no headers: their blocks differ in the end of the id.
         self._block_start, self._block_end = block_pieces({MSG_ID: id_prefix, **expected}, MSG_ID)
         #: Rows encoded so far, and those of them that became dead letters.
         self.rows = 0
@@ -136,16 +138,15 @@ class RowEncoder:
         if self._fills_subjects and None in columns.get("subject", ()):
             subjects = [self._subject if each is None else each for each in subjects]
         headers: Iterable[Any] = columns.get("headers") or [None] * len(data)
-        ids: Iterable[Any] = columns.get("msg_id") or [None] * len(data)
+        given_ids: Iterable[Any] = columns.get("msg_id") or [None] * len(data)
         check_subject = self._check_subject
-        for subject, payload, fields, given_id in zip(subjects, data, headers, ids, strict=True):
+        next_id, prefix, start, end = self._ids.next, self._id_prefix, self._block_start, self._block_end
+        for subject, payload, fields, given_id in zip(subjects, data, headers, given_ids, strict=True):
             self.rows += 1
+            row_id = next_id(subject, payload, fields) if given_id is None else ""
+            msg_id = prefix + row_id if given_id is None else given_id
             try:
-                if given_id is None:
-                    msg_id = f"{self._id_prefix}{self.rows}"
-                    block = b"%b%d%b" % (self._block_start, self.rows, self._block_end)
-                else:
-                    msg_id, block = given_id, self._block(given_id)
+                block = b"%b%b%b" % (start, row_id.encode(), end) if row_id else self._block(msg_id)
                 if fields:
                     block = self._with_headers(block, fields)
                 try:
@@ -159,13 +160,12 @@ class RowEncoder:
             except UsageError as error:
                 if self._dead_letters is None:
                     raise
-                message = self._dead_letter((subject, payload, fields), given_id, error)
+                message = self._dead_letter((subject, payload, fields), msg_id, error)
             yield message
 
-    def _dead_letter(self, row: tuple[Any, Any, Any], given_id: Any, error: UsageError) -> Outgoing:
+    def _dead_letter(self, row: tuple[Any, Any, Any], msg_id: str, error: UsageError) -> Outgoing:
         assert self._dead_letters is not None
         self.dead += 1
-        msg_id = f"{self._id_prefix}{self.rows}" if given_id is None else given_id
         return dead_letter(self._dead_letters, f"dead/{msg_id}", row, error, self._max_size)
 
     def _block(self, msg_id: str) -> bytes:

@@ -1,15 +1,16 @@
 """`df.write` and `df.writeStream`: every row becomes one message, stored once.
 
 Every row has an id, and the stream drops duplicates of it. The id is the column `msg_id`. Without it, the id
-is the position of the row: query, batch, partition and number for a stream; job, partition and number
-otherwise. A retried task, a speculative copy and a replayed batch therefore add nothing, as long as the rows
-of a partition come in the same order and the stream remembers the ids.
+is made of the query, the batch and the partition (of the job and the partition in `df.write`), of a digest of
+what the row holds, and of how often the task had the same row before (`ids`). A retried task, a speculative
+copy and a replayed batch therefore add nothing, in whatever order the rows come, as long as the stream
+remembers the ids. A row that comes in another partition is stored again.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
-import uuid
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ from jetspark.jetstream.kv.names import key_prefix
 from jetspark.spark.connections import PLANNING_TIMEOUT, process_connection
 from jetspark.spark.log import log_to_stderr, logger
 from jetspark.spark.options import SourceOptions
+from jetspark.spark.write.ids import short_query_id
 from jetspark.spark.write.keys import KEY_COLUMNS, as_messages, check_key_columns, key_check
 from jetspark.spark.write.rows import COLUMNS, Columns, RowEncoder, check_columns
 from jetspark.spark.write.targets import TargetStreams
@@ -63,7 +65,7 @@ class JetStreamWriter(DataSourceArrowWriter):
             with process_connection(options.connection, retry_for=PLANNING_TIMEOUT) as connection:
                 connection.run(TargetStreams(connection.js, options).find(subject))
         self._options = options
-        self._job = uuid.uuid4().hex
+        self._job = secrets.token_urlsafe(8)
         self._began = time.time()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
@@ -86,7 +88,7 @@ class JetStreamStreamWriter(_StreamWriter):
         self._options = options
 
     def write(self, iterator: Iterator[Any]) -> TaskResult:
-        query = _property("sql.streaming.queryId")
+        query = short_query_id(_property("sql.streaming.queryId"))
         batch = _property("streaming.sql.batchId")
         return _write(self._options, f"{query}/{batch}", _all_columns(iterator, self._options))
 
