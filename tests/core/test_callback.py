@@ -64,6 +64,34 @@ async def test_a_failing_callback_is_reported_and_the_rest_goes_on(
         assert isinstance(error, ZeroDivisionError)
 
 
+@pytest.mark.parametrize("coroutine", [False, True])
+async def test_a_callback_that_uses_something_cancelled_is_reported_and_the_rest_goes_on(
+    shared_server: Server, subject: str, watch: Watch, coroutine: bool
+) -> None:
+    cancelled = asyncio.get_running_loop().create_future()
+    cancelled.cancel()
+    seen: list[bytes] = []
+
+    def plain(message: Msg) -> None:
+        if message.data == b"bad":
+            cancelled.result()
+        seen.append(message.data)
+
+    async def awaiting(message: Msg) -> None:
+        if message.data == b"bad":
+            await cancelled
+        seen.append(message.data)
+
+    async with connect(shared_server.url, **watch.listeners) as nc:
+        subscription = await nc.subscribe(subject, callback=awaiting if coroutine else plain)
+        for data in (b"1", b"bad", b"2"):
+            nc.publish(subject, data)
+        error = await watch.until(Event.ERROR)
+        assert isinstance(error.__cause__, asyncio.CancelledError)
+        await subscription.drain()
+    assert seen == [b"1", b"2"]
+
+
 async def test_a_callback_may_publish(nc: Connection, subject: str) -> None:
     answers = await nc.subscribe(f"{subject}.back")
     await nc.subscribe(subject, callback=lambda message: nc.publish(f"{subject}.back", message.data))

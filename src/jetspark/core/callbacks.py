@@ -8,13 +8,27 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Generic, ParamSpec
 
-from jetspark.errors import UsageError
+from jetspark.errors import Error, UsageError
 
-__all__ = ["Callbacks"]
+__all__ = ["Callbacks", "cancelled_inside"]
 
 logger = logging.getLogger("jetspark")
 
 P = ParamSpec("P")
+
+
+def cancelled_inside(error: asyncio.CancelledError) -> Error:
+    """The error of a user's function that used something which was cancelled.
+
+    Raises `error` itself if the task that called the function is cancelled. Without this difference a loop of
+    callbacks would end without a word.
+    """
+    task = asyncio.current_task()
+    if task is None or task.cancelling():
+        raise error
+    inside = Error("the function awaited something that was cancelled")
+    inside.__cause__ = error
+    return inside
 
 
 class Callbacks(Generic[P]):
@@ -48,7 +62,7 @@ class Callbacks(Generic[P]):
         for function in tuple(self._functions):
             try:
                 outcome = function(*args, **kwargs)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
                 logger.exception("%s failed", self._name)
                 continue
             if inspect.isawaitable(outcome):

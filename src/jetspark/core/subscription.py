@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from jetspark.core.callbacks import cancelled_inside
 from jetspark.core.events import Event
 from jetspark.core.message import Msg
 from jetspark.core.receiver import Receiver
@@ -307,6 +308,8 @@ class Subscription(Receiver):
                 outcome = callback(message)
                 if outcome is not None and inspect.isawaitable(outcome):
                     await outcome
+            except asyncio.CancelledError as error:
+                self._connection.report(cancelled_inside(error), Event.ERROR)
             except Exception as error:
                 self._connection.report(error, Event.ERROR)
             handled += 1

@@ -150,6 +150,27 @@ async def test_a_callback_that_raised_is_reported_and_its_message_comes_again(
     assert got == [(1, 1), (2, 1), (1, 2)]
 
 
+async def test_a_callback_that_awaits_something_cancelled_is_reported_and_the_next_one_runs(
+    server: Server, watch: Watch
+) -> None:
+    async with connect(server.url, **watch.listeners) as nc:
+        js = nc.jetstream()
+        await make_stream(js, 2)
+        cancelled = asyncio.get_running_loop().create_future()
+        cancelled.cancel()
+        got: list[int] = []
+
+        async def handle(message: JetStreamMsg) -> None:
+            got.append(message.metadata.sequence.stream)
+            if got == [1]:
+                await cancelled
+
+        await js.subscribe("orders.>", callback=handle, durable="D")
+        error = await watch.until(Event.ERROR)
+        assert isinstance(error.__cause__, asyncio.CancelledError)
+        await eventually(lambda: got == [1, 2], "the next message")
+
+
 async def test_a_message_that_the_callback_acknowledged_is_not_acknowledged_again(js: JetStream) -> None:
     await make_stream(js, 2)
     got: list[tuple[int, int]] = []

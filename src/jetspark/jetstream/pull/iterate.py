@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Self, TypeAlias
 
+from jetspark.core.callbacks import cancelled_inside
 from jetspark.errors import Error, UsageError
 from jetspark.jetstream.lazy_reader import LazyReader
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
@@ -150,8 +151,6 @@ class Consuming:
         await self._buffer.join()
 
     async def _work(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
         buffer = self._buffer
         while True:
             message = buffer.pop() if buffer.frames else await buffer.next()
@@ -161,10 +160,8 @@ class Consuming:
                 outcome = self._handler(message)
                 if outcome is not None and inspect.isawaitable(outcome):
                     await outcome
-            except asyncio.CancelledError:
-                if task.cancelling():
-                    raise
-                self._failed(message, Error("the handler awaited something that was cancelled"))
+            except asyncio.CancelledError as error:
+                self._failed(message, cancelled_inside(error))
             except Exception as error:
                 self._failed(message, error)
 

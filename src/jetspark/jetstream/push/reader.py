@@ -12,6 +12,7 @@ import inspect
 from collections import deque
 from typing import Final
 
+from jetspark.core.callbacks import cancelled_inside
 from jetspark.core.connection import Connection
 from jetspark.core.subscription import Subscription
 from jetspark.errors import Error, MessageGap, RemoteProtocolError, Timeout, UsageError
@@ -189,6 +190,8 @@ class PushReader(Subscription):
                     await outcome
                 if self.acks_itself:
                     await message.ack()
+            except asyncio.CancelledError as error:
+                self.notify(cancelled_inside(error))
             except Exception as error:
                 self.notify(error)
             handled += 1
