@@ -21,6 +21,7 @@ from jetspark.jetstream.consumer import Consumer
 from jetspark.jetstream.context import JetStream
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.pull.iterate import Consuming
+from tests.jetstream.support import Errors
 from tests.support.consuming import LONG, fill, listeners, make_consumer, make_stream, sequences, until
 from tests.support.watch import eventually
 
@@ -383,7 +384,23 @@ async def test_closing_the_connection_ends_it(js: JetStream, nc: Connection) -> 
     await handler.until(3)
     await nc.close()
     async with asyncio.timeout(LONG):
-        await running.wait_closed()
+        with pytest.raises(ConnectionClosed):
+            await running.wait_closed()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_ends_it_is_reported_though_nobody_waits(
+    js: JetStream, errors: Errors, stream: bool
+) -> None:
+    consumer = await make_consumer(js, 3)
+    handler = Collector()
+    running = await consumer.consume(handler, on_error=errors)
+    await handler.until(3)
+    await (js.delete_stream("ORDERS") if stream else consumer.delete())
+    async with asyncio.timeout(LONG):
+        assert isinstance(await errors.get(), ConsumerDeleted)
+    await running.stop()
+    assert errors.empty()
 
 
 async def test_after_the_connection_closed_nothing_is_handled_that_could_not_be_acknowledged(
@@ -398,7 +415,8 @@ async def test_after_the_connection_closed_nothing_is_handled_that_could_not_be_
 
     running = await consumer.consume(handle)
     async with asyncio.timeout(LONG):
-        await running.wait_closed()
+        with pytest.raises(ConnectionClosed):
+            await running.wait_closed()
     assert len(seen) == 1
 
 

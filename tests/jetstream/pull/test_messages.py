@@ -487,7 +487,8 @@ async def test_closing_the_connection_ends_it(js: JetStream, nc: Connection) -> 
     await asyncio.sleep(0)
     await nc.close()
     async with asyncio.timeout(LONG):
-        assert await waiting is None
+        with pytest.raises(ConnectionClosed):
+            await waiting
         await messages.stop()
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from typing import Final
 
 from jetspark.core.signal import Signal
-from jetspark.errors import Error, ExceededLimit, MissedHeartbeat, NoResponders
+from jetspark.errors import ConnectionClosed, Error, ExceededLimit, MissedHeartbeat, NoResponders
 from jetspark.jetstream.heartbeat import HeartbeatMonitor
 from jetspark.jetstream.message.delivered import JetStreamMsg
 from jetspark.jetstream.message.foreign import Foreign
@@ -333,6 +333,8 @@ class PullBuffer(PullReceiver):
         """Nothing arrives any more, and messages that need an acknowledgement cannot get one."""
         if not self.target.settled:
             self.frames.clear()
+        if error is None and self.state is BufferState.RUNNING:
+            error = ConnectionClosed("the connection was closed: no more messages arrive")
         self.finish(error)
 
     def _on_status(self, status: Status, token: int) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Self, TypeAlias
 
 from jetspark.core.callbacks import cancelled_inside
-from jetspark.errors import Error, UsageError
+from jetspark.errors import ConnectionClosed, Error, UsageError
 from jetspark.jetstream.lazy_reader import LazyReader
 from jetspark.jetstream.message.delivered import Batch, JetStreamMsg
 from jetspark.jetstream.pull.buffer import PullBuffer
@@ -99,6 +99,7 @@ class Consuming:
         self._handler = handler
         self._workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
         self._done = asyncio.gather(*self._workers, return_exceptions=True)
+        self._done.add_done_callback(lambda _: self._report_end())
 
     @property
     def active(self) -> bool:
@@ -164,6 +165,12 @@ class Consuming:
                 self._failed(message, cancelled_inside(error))
             except Exception as error:
                 self._failed(message, error)
+
+    def _report_end(self) -> None:
+        """Report what ended it: perhaps nobody waits for its end. Closing the connection is no news."""
+        error = self._buffer.error
+        if error is not None and not isinstance(error, ConnectionClosed):
+            self._buffer.notify(error)
 
     def _failed(self, message: JetStreamMsg, error: Exception) -> None:
         self._buffer.notify(error)

@@ -93,7 +93,7 @@ class Reader:
     """Either kind of consume; what the user gets is in `got`."""
 
     def __init__(self, kind: str, consumer: Consumer, errors: Errors) -> None:
-        self._kind = kind
+        self.kind = kind
         self._consumer = consumer
         self._errors = errors
         self._stack = AsyncExitStack()
@@ -104,7 +104,7 @@ class Reader:
     async def start(self, **options: Any) -> None:
         defaults: dict[str, Any] = {"expires": HOUR, "on_error": self._errors}
         options = defaults | options
-        if self._kind == "consume":
+        if self.kind == "consume":
             consuming = await self._consumer.consume(self.got.put_nowait, **options)
             self._end = consuming.wait_closed
             self.running = consuming
